@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from holdfast.core.status import RunStatus, SandboxLevel, SandboxMechanism, TaskStatus
 from holdfast.reporting.displayed_status import QueuePlace
+from holdfast.views.spending_text import SpendingColumns, agents_table, spending_words
 from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
 from holdfast.views.text import count, duration, one_line, percent, table
 
@@ -24,6 +25,7 @@ def status_text(view: StatusView) -> str:
         *_stages(view.stages),
         "",
         *_tasks(view.tasks),
+        *agents_table(view.agents),
         *_queue(view),
         "",
         *next_steps(view),
@@ -35,7 +37,8 @@ def list_text(lines: Sequence[RunLine]) -> str:
     """Return every run as one line of a table."""
     if not lines:
         return NO_RUN
-    rows = [("RUN", "STATUS", "STAGE", "UPDATED", "RESUMABLE", "GOAL")]
+    columns = SpendingColumns([line.spending for line in lines])
+    rows = [("RUN", "STATUS", "STAGE", "UPDATED", "RESUMABLE", *columns.heading, "GOAL")]
     rows += [
         (
             line.id,
@@ -43,6 +46,7 @@ def list_text(lines: Sequence[RunLine]) -> str:
             line.stage or "-",
             line.updated_at,
             "yes" if line.resumable else "no",
+            *columns.cells(line.spending),
             one_line(line.goal, 60)
             + (
                 f"  (from {line.adopted_from.system} {one_line(line.adopted_from.name, 40)})"
@@ -67,6 +71,8 @@ def _header(run: RunView, view: StatusView) -> Iterator[str]:
         f"  {metrics.completed} of {count(metrics.tasks, 'task')} landed, {metrics.failed} failed, "
         f"{count(metrics.attempts, 'attempt')}, {metrics.redone} redone, {duration(metrics.elapsed_s)}"
     )
+    if spent := spending_words(metrics.spending):
+        yield f"  {spent}"
     yield f"  branch {run.branch} from {run.base[:12]}"
     if run.status is not RunStatus.PENDING:
         yield f"  sandbox: {_sandbox(run)}"
@@ -86,21 +92,27 @@ def _sandbox(run: RunView) -> str:
 
 
 def _stages(stages: Sequence[StageView]) -> Iterator[str]:
-    rows = [("STAGE", "STATUS", "DONE", "FAILED", "NOTE")]
+    columns = SpendingColumns([stage.spending for stage in stages])
+    rows = [("STAGE", "STATUS", "DONE", "FAILED", *columns.heading, "NOTE")]
     for stage in stages:
         done = f"{stage.completed}/{stage.tasks}"
         waived = ", ".join(f"{gate} check waived" for gate in stage.waived)
-        rows.append((stage.id, stage.status, done, str(stage.failed), one_line(stage.error or waived)))
+        note = one_line(stage.error or waived)
+        used = columns.cells(stage.spending)
+        rows.append((stage.id, stage.status, done, str(stage.failed), *used, note))
     yield from table(rows)
 
 
 def _tasks(tasks: Sequence[TaskView]) -> Iterator[str]:
     reports = any(task.reported is not None for task in tasks)
-    rows = [("TASK", "STATUS", *(["PROGRESS"] if reports else []), "ATTEMPTS", "AGENT", "NOTE")]
+    columns = SpendingColumns([task.spending for task in tasks])
+    progress_heading = ["PROGRESS"] if reports else []
+    rows = [("TASK", "STATUS", *progress_heading, "ATTEMPTS", "AGENT", *columns.heading, "NOTE")]
     for task in tasks:
         progress = [percent(task.reported)] if reports else []
         note = one_line(_at_work(task) or task.error or (task.merge_commit or "")[:12], 80)
-        rows.append((task.id, task.status, *progress, str(task.attempts), task.agent, note))
+        used = columns.cells(task.spending)
+        rows.append((task.id, task.status, *progress, str(task.attempts), task.agent, *used, note))
     yield from table(rows)
 
 
@@ -110,9 +122,8 @@ def _at_work(task: TaskView) -> str:
         return f"until {task.waiting_until}"
     if task.liveness is None:
         return ""
-    used = f", {task.tokens} tokens" if task.tokens else ""
     doing = f": {task.activity}" if task.activity else ""
-    return f"{task.liveness}{used}{doing}"
+    return f"{task.liveness}{doing}"
 
 
 def _queue(view: StatusView) -> Iterator[str]:

@@ -56,12 +56,13 @@ def attempt(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
         yield halfway - machine.now
         if machine.inspect(key) is Presence.ALIVE:
             halt = _reason_to_halt(runner, task, agent)
-            if halt is not None:
+            if halt is None:
+                yield _reports(runner, task, agent)
+                halt = _reason_to_halt(runner, task, agent)
+            if halt is not None and machine.inspect(key) is Presence.ALIVE:
                 yield [*observations(runner, task), halt]
                 runner.require_lease()
                 machine.cancel(key)
-            else:
-                yield _reports(runner, task, agent)
     while machine.inspect(key) is Presence.ALIVE:
         yield agent.ends_at - machine.now
     if unrecorded := observations(runner, task):
@@ -174,8 +175,9 @@ def _reports(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> l
     """Return what a runner hears and saves in the middle of an attempt."""
     world, name, number = runner.world, task.id, task.attempt
     events = observations(runner, task)
+    cost = 2.0 if world.random() < 0.2 else 0.01
     events.append(
-        ev.ProgressReported(task=name, attempt=number, progress=world.random() * 100, cost_usd=0.01)
+        ev.ProgressReported(task=name, attempt=number, progress=world.random() * 100, cost_usd=cost)
     )
     if name in runner.state.interface_dependents:
         events.append(ev.InterfacePublished(task=name, attempt=number, name="api", contract="c"))
