@@ -28,7 +28,7 @@ from holdfast.core.task_transitions import TASK_EVENTS, IllegalEventError
 from tests.core.builders import ATTACHED, STARTED, begin, done, failed, plan, queues, start, task, walk
 
 _FIELDS: dict[str, Any] = {
-    "task": "a", "attempt": 1, "token": "a-token1", "workspace_number": 0, "start": "base", "head": "head", "tree": "tree",
+    "task": "a", "attempt": 1, "token": "a-token1", "workspace_number": 0, "start": "base", "not_before": 0.0, "clock": 0.0, "head": "head", "tree": "tree",
     "failure": FailureKind.AGENT, "error": "it broke", "check": "check", "commit": "commit", "onto": "base",
     "carry": "carry", "files": (), "validator": "v", "score": 0.5, "name": "api", "contract": "f()", "proof": "tree",
     "attempts": 1, "provider": "p", "question": "Which?", "answer": "this",

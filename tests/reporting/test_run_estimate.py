@@ -7,9 +7,9 @@ from holdfast.reporting.estimates import AttemptSpan
 from holdfast.reporting.run_estimate import AgentHistory, agent_histories, estimate_run
 
 
-def span(task: str, seconds: float, cost: float | None = None, agent: str = "mine") -> AttemptSpan:
+def span(task: str, seconds: float, cost: float = 0.0, agent: str = "mine") -> AttemptSpan:
     """Return an attempt that lasted so long."""
-    return AttemptSpan(task=task, attempt=1, started=0.0, ended=seconds, cost_usd=cost, agent=agent)
+    return AttemptSpan(task=task, attempt=1, started=0.0, ended=seconds, heard_usd=cost, agent=agent)
 
 
 def test_a_task_counts_with_all_its_attempts_and_the_median_counts() -> None:

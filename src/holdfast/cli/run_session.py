@@ -40,6 +40,7 @@ from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.session import RunOptions, execute_run
 from holdfast.system_errors import machine_error
 from holdfast.views.event_text import json_lines, plain_lines
+from holdfast.views.spending_text import spending_words
 from holdfast.views.status import status_view
 from holdfast.views.status_text import next_steps
 from holdfast.views.terminal import supports_live_display
@@ -271,6 +272,7 @@ def _summarise(opened: OpenRepo, stored: StoredRun) -> None:
     print(
         f"{view.run.id} {view.run.status}: {metrics.completed} of {metrics.tasks} landed, {metrics.failed} failed"
         + (f", {skipped} skipped" if skipped else "")
+        + (f"; {spent}" if (spent := spending_words(metrics.spending)) else "")
     )
     if view.run.detail:
         print(for_people("\n".join(block(view.run.detail, "  "))))

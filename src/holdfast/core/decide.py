@@ -125,16 +125,16 @@ def _wakes(state: RunState) -> Iterator[float]:
         free = earliest_start(state, task)
         if not free or wakes(free):
             yield max(task.not_before, free)
+    for task in state.awaiting_checks.values():
+        free = earliest_validation(state, task)
+        if wakes(free) if free else task.latest.validate_at:
+            yield max(task.latest.validate_at, free)
     if not state.row.parked:
         return  # Only the clock and the end of a limit come without an event.
     working = [stage for stage in state.current_stages if _takes_work(state, stage)]
     new = [] if check_is_unrunnable(state) else [*_retryable(state), *_parked_tasks(state, working)]
     for task in new:
         free = earliest_start(state, task)
-        if wakes(free):
-            yield free
-    for task in state.awaiting_checks.values():
-        free = earliest_validation(state, task)
         if wakes(free):
             yield free
 
@@ -171,7 +171,7 @@ def _checks(state: RunState, now: float) -> Iterator[Command]:
         if not task.latest.checks_succeeded and state.checks_of(task.id):
             yield CheckTask(task.id, task.attempt)
         elif state.specs[task.id].validators:
-            if earliest_validation(state, task) <= now:
+            if max(task.latest.validate_at, earliest_validation(state, task)) <= now:
                 yield ValidateTask(task.id, task.attempt)
         else:
             yield RecordEvent(ev.TaskVerified(task=task.id, attempt=task.attempt))

@@ -465,11 +465,34 @@ class ValidationStarted(AttemptEvent, frozen=True):
 
 
 class ValidatorScored(AttemptEvent, frozen=True):
-    """One validator is done. Its score is kept even if others fail."""
+    """One validator is done. Its score is kept even if others fail. `agent` is who judged, and what that used."""
 
     validator: str
     score: float
     feedback: str = ""
+    agent: str = ""
+    tokens: int = 0
+    cost_usd: float = 0.0
+    cache_read: int = 0
+
+
+class ValidatorFailed(AttemptEvent, frozen=True):
+    """One validator gave no score: it broke, or its answer is none. That says nothing about the work."""
+
+    validator: str
+    error: str
+    detail: str = ""
+    agent: str = ""
+    tokens: int = 0
+    cost_usd: float = 0.0
+    cache_read: int = 0
+
+
+class ValidationDelayed(AttemptEvent, frozen=True):
+    """The validators that gave no score are asked again when the run's clock, now at `clock`, is at `not_before`."""
+
+    not_before: float
+    clock: float
 
 
 class ValidationFailed(AttemptEvent, frozen=True):

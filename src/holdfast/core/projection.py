@@ -74,6 +74,14 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     feedback: str = ""
 
 
+class NoScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A validator that gave no score: how often in a row, why the last time, and what it printed then."""
+
+    tries: int
+    error: str
+    detail: str = ""
+
+
 class Parked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A provider through which nothing starts: until the run's clock is at `not_before`, or for all of one epoch."""
 
@@ -173,6 +181,10 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     checks_succeeded: bool = False
     """Whether its checks held, so that only validators are left."""
     scores: dict[str, Score] = {}
+    without_score: dict[str, NoScore] = {}
+    """The validators that gave no score when they were asked last."""
+    validate_at: float = 0.0
+    """When, on the run's clock, they may be asked again."""
     report: Report | None = None
     report_bytes: int = 0
     """How many bytes of the agent's report file have been read."""

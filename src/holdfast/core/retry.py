@@ -30,6 +30,7 @@ _CLASSES = {
     FailureKind.KILLED: FailureClass.TRANSIENT,
     FailureKind.TIMEOUT: FailureClass.TRANSIENT,
     FailureKind.STALLED: FailureClass.TRANSIENT,
+    FailureKind.NO_SCORE: FailureClass.PERSON,
     FailureKind.ENVIRONMENT: FailureClass.ENVIRONMENT,
     FailureKind.CONFLICT: FailureClass.CONFLICT,
     FailureKind.SIDE_LOST: FailureClass.CONFLICT,
@@ -40,6 +41,7 @@ _CLASSES = {
     FailureKind.SETUP: FailureClass.PERSON,
 }
 _SAYS_NOTHING_OF_THE_WORK = (
+    FailureKind.NO_SCORE,
     FailureKind.ENVIRONMENT,
     FailureKind.KILLED,
     FailureKind.LIMIT,

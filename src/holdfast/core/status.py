@@ -83,6 +83,7 @@ class FailureKind(StrEnum):
     SIDE_LOST = "side_lost"
     SYNTAX = "syntax"
     VALIDATION = "validation"
+    NO_SCORE = "no_score"
     TIMEOUT = "timeout"
     STALLED = "stalled"
     REJECTED = "rejected"

@@ -42,6 +42,7 @@ from holdfast.core.projection import (
     AttemptRow,
     Failure,
     Halt,
+    NoScore,
     PastAttempt,
     Report,
     RunRow,
@@ -233,6 +234,30 @@ def _checks_interrupted(run: RunRow, limits: Limits, task: TaskRow, event: ev.Ch
 def _validator_scored(run: RunRow, limits: Limits, task: TaskRow, event: ev.ValidatorScored) -> None:
     score = Score(score=event.score, feedback=event.feedback)
     task.latest.scores = {**task.latest.scores, event.validator: score}
+    _add_validation(run, task, event)
+
+
+def _validator_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.ValidatorFailed) -> None:
+    known = task.latest.without_score
+    tries = known[event.validator].tries + 1 if event.validator in known else 1
+    failed = NoScore(tries=tries, error=event.error, detail=event.detail)
+    task.latest.without_score = {**known, event.validator: failed}
+    _add_validation(run, task, event)
+
+
+def _add_validation(run: RunRow, task: TaskRow, event: ev.ValidatorScored | ev.ValidatorFailed) -> None:
+    used = Spent(tokens=event.tokens, cost_usd=event.cost_usd, cache_read=event.cache_read)
+    if used == Spent():
+        return
+    before = task.validation_spent.get(event.agent, Spent())
+    task.validation_spent = {**task.validation_spent, event.agent: before.plus(used)}
+    _add_to_totals(run, task, used)
+
+
+def _validation_delayed(run: RunRow, limits: Limits, task: TaskRow, event: ev.ValidationDelayed) -> None:
+    task.latest.checking = False
+    task.latest.validate_at = event.not_before
+    run.clock = max(run.clock, event.clock)
 
 
 def _validation_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.ValidationFailed) -> None:
@@ -253,6 +278,7 @@ def _verification_restarted(
     run: RunRow, limits: Limits, task: TaskRow, event: ev.VerificationRestarted
 ) -> None:
     task.latest.workspace_number = event.workspace_number
+    task.latest.without_score, task.latest.validate_at = {}, 0.0
     task.error, task.recheck = "", False
 
 
@@ -483,6 +509,8 @@ TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
     ev.ChecksInterrupted: TaskRule(_stays(_S.VERIFYING), _checks_interrupted),
     ev.ValidationStarted: TaskRule(_stays(_S.VERIFYING), _checks_started),
     ev.ValidatorScored: TaskRule(_stays(_S.VERIFYING), _validator_scored, keeps_queues=True),
+    ev.ValidatorFailed: TaskRule(_stays(_S.VERIFYING), _validator_failed, keeps_queues=True),
+    ev.ValidationDelayed: TaskRule(_stays(_S.VERIFYING), _validation_delayed),
     ev.ValidationFailed: TaskRule({_S.VERIFYING: _S.FAILED}, _validation_failed),
     ev.VerificationBlocked: TaskRule(_from((_S.VERIFYING, _S.MERGING), _S.BLOCKED), _verification_blocked),
     ev.VerificationRestarted: TaskRule(_from(_WORK_WAITS, _S.VERIFYING), _verification_restarted),

@@ -5,15 +5,21 @@ A validator gives a score and decides nothing. The task's gate decides, from the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import fsum
 
 from holdfast.core import events as ev
 from holdfast.core.brief import BRIEF_BYTES_MAX, bullets, clip, clip_bytes, quote
 from holdfast.core.plan import Task, Validator
-from holdfast.core.projection import TaskRow
+from holdfast.core.projection import NoScore, TaskRow
 from holdfast.core.state import RunState
+from holdfast.core.status import FailureKind
 
+VALIDATOR_TRIES = 3
+"""How often in a row a validator may give no score before its task waits for a person."""
+_DELAY_FACTOR = 10.0
+"""A validator fails mostly because its provider is overloaded: it waits longer than a failed attempt."""
+_DELAY_MAX_S = 60.0
 _DIFF_CHARS = 60_000
 _FILES_CHARS = 2_000
 _ROUNDING = 9
@@ -55,6 +61,46 @@ def _work(task: TaskRow, diff: str, files: Sequence[str]) -> Iterator[str]:
     )
     if diff:
         yield quote(clip(diff, _DIFF_CHARS), "diff")
+
+
+def judge_validation(state: RunState, task: TaskRow, clock: float) -> ev.Event:
+    """Return what follows once every validator was asked: a verdict, another try later, or the work waits for a person.
+
+    A validator without a score says nothing about the work: the implementer is not charged, and other scores stay.
+    """
+    spec = state.specs[task.id]
+    missing = {
+        validator.id: task.latest.without_score[validator.id]
+        for validator in spec.validators
+        if validator.id not in task.latest.scores
+    }
+    if not missing:
+        return judge_scores(spec, task)
+    tries = max(one.tries for one in missing.values())
+    if tries < VALIDATOR_TRIES:
+        wait = min(state.plan.limits.retry_delay_s * _DELAY_FACTOR * 2.0 ** (tries - 1), _DELAY_MAX_S)
+        return ev.ValidationDelayed(task=task.id, attempt=task.attempt, not_before=clock + wait, clock=clock)
+    return _blocked(state, task, missing)
+
+
+def _blocked(state: RunState, task: TaskRow, missing: Mapping[str, NoScore]) -> ev.Event:
+    """Return the event by which finished work waits until its validators can judge it."""
+    said = "; ".join(
+        f"validator {name} gave no score, the last of {one.tries} times because {one.error}"
+        for name, one in missing.items()
+    )
+    run = state.row.run
+    way_out = (
+        f"The work is kept, nothing is charged. Repair the validator, then `holdfast resume {run}` asks it again;"
+        f" `holdfast retry {run} {task.id}` does so in a run that goes on"
+    )
+    return ev.VerificationBlocked(
+        task=task.id,
+        attempt=task.attempt,
+        failure=FailureKind.NO_SCORE,
+        error=f"{said}. {way_out}",
+        detail="\n\n".join(f"{name} printed:\n{one.detail or 'nothing'}" for name, one in missing.items()),
+    )
 
 
 def judge_scores(spec: Task, task: TaskRow) -> ev.Event:

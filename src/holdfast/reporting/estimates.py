@@ -25,8 +25,14 @@ class AttemptSpan(msgspec.Struct, kw_only=True):
     ended: float | None = None
     thrown_away: bool = False
     progress: float | None = None
-    cost_usd: float | None = None
     agent: str = ""
+    heard_usd: float = 0.0
+    reported_usd: float = 0.0
+
+    @property
+    def cost_usd(self) -> float | None:
+        """What it cost, by its stream or its reports, whichever says more; None if neither says."""
+        return max(self.heard_usd, self.reported_usd) or None
 
     @property
     def seconds(self) -> float:
@@ -81,9 +87,9 @@ def _take_in(span: AttemptSpan, record: Recorded, quiet_since: float, restart_be
             span.saved = record.at
         case ev.ProgressReported(progress=progress, cost_usd=cost):
             span.progress = span.progress if progress is None else progress
-            span.cost_usd = (span.cost_usd or 0.0) + cost if cost else span.cost_usd
+            span.reported_usd += cost
         case ev.AgentObserved(cost_usd=cost):
-            span.cost_usd = max(span.cost_usd or 0.0, cost) if cost else span.cost_usd
+            span.heard_usd = max(span.heard_usd, cost)
         case (
             ev.AttemptDone(duration_s=seconds)
             | ev.AttemptLimited(duration_s=seconds)

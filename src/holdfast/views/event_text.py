@@ -73,6 +73,8 @@ _SENTENCES = {
     "TaskGiven": "{task}: given by you",
     "AttemptLost": "{task}: attempt {attempt} {how}",
     "ChecksStarted": "",
+    "ValidatorFailed": "{task}: validator {validator} gave no score: {error}",
+    "ValidationDelayed": "",
     "VerificationBlocked": "{task}: its work waits, and needs you ({failure}): {error}",
     "VerificationRestarted": "{task}: the work of attempt {attempt} is verified again",
     "TaskVerified": "{task}: verified",

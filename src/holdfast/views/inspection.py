@@ -14,7 +14,9 @@ from holdfast.core.projection import Question
 from holdfast.core.state import RunState
 from holdfast.core.status import AttemptKind, TaskStatus
 from holdfast.reporting.needs_you import NeedOfTask, need_of
+from holdfast.reporting.spending import Spending, attempts_of
 from holdfast.views.event_text import event_sentence
+from holdfast.views.spending_text import spending_words
 from holdfast.views.status import MetricsView, RunView, StageView, StatusView, agent_of
 from holdfast.views.text import block, duration, local_time, one_line, table, timestamp
 
@@ -64,8 +66,7 @@ class AttemptView(msgspec.Struct, kw_only=True):
     set_aside: str | None = None
     agent: str = ""
     session: str = ""
-    tokens: int = 0
-    cost_usd: float = 0.0
+    spending: Spending = Spending()
     errors: list[ErrorView] = []
 
 
@@ -136,6 +137,9 @@ def inspection(
 def _history(state: RunState, name: str, status: TaskStatus, attempts: list[AttemptView]) -> TaskHistory:
     row, spec = state.tasks[name], state.specs[name]
     run = state.row.run
+    spent = {one.attempt: one for one in attempts_of(row)}
+    for attempt in attempts:
+        attempt.spending = spent.get(attempt.attempt, attempt.spending)
     refs = [ids.task_ref(run, name, made.attempt) for made in row.commits]
     refs += [ids.cut_short_ref(run, name, one.attempt) for one in attempts if one.set_aside]
     return TaskHistory(
@@ -181,8 +185,7 @@ def _attempts(recorded: Iterable[Recorded]) -> dict[str, list[AttemptView]]:
 def _add(attempt: AttemptView, event: ev.Event, at: str) -> None:
     """Add to an attempt what an event says about it. Other events change nothing."""
     match event:
-        case ev.AgentObserved(tokens=tokens, cost_usd=cost, session=session):
-            attempt.tokens, attempt.cost_usd = max(attempt.tokens, tokens), max(attempt.cost_usd, cost)
+        case ev.AgentObserved(session=session):
             attempt.session = session or attempt.session
         case ev.TaskLanded():
             attempt.outcome = "landed"
@@ -260,9 +263,8 @@ def _attempt(attempt: AttemptView) -> Iterator[str]:
     ended = f" to {local_time(attempt.ended_at)[-8:]}" if attempt.ended_at else ""
     outcome = "cut short" if attempt.outcome == "lost" else attempt.outcome
     yield f"  attempt {attempt.attempt} ({attempt.kind}): {outcome}{commit}, {local_time(attempt.started_at)}{ended}"
-    used = f", {attempt.cost_usd:.4f} USD" if attempt.cost_usd else ""
-    if attempt.tokens or used:
-        yield f"    used {attempt.tokens} tokens{used}"
+    if used := spending_words(attempt.spending):
+        yield f"    {used}"
     if attempt.session:
         yield f"    session {one_line(attempt.session)}"
     if attempt.kept:

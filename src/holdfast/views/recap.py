@@ -14,6 +14,8 @@ from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
 from holdfast.reporting.estimates import RedoneWork, attempt_spans, redone_work
 from holdfast.reporting.needs_you import NeedOfTask
+from holdfast.reporting.spending import AgentSpending, Spending, spending_of
+from holdfast.views.spending_text import SpendingColumns, agents_table, money, spending_words
 from holdfast.views.status import MetricsView, RunView, StatusView
 from holdfast.views.text import count, duration, one_line, table
 
@@ -28,6 +30,7 @@ class TaskRecap(msgspec.Struct, frozen=True, kw_only=True):
     commits: int
     worked_s: float
     merge_commit: str | None
+    spending: Spending = Spending()
 
 
 class Recap(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +55,7 @@ class Recap(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[TaskRecap, ...]
     questions: int = 0
     needs_you: tuple[NeedOfTask, ...] = ()
+    agents: tuple[AgentSpending, ...] = ()
 
 
 def recap_view(status: StatusView, state: RunState, history: Sequence[Recorded], facts: Facts) -> Recap:
@@ -83,16 +87,18 @@ def recap_view(status: StatusView, state: RunState, history: Sequence[Recorded],
         tasks=tasks,
         questions=sum(len(row.questions) for row in state.tasks.values()),
         needs_you=status.needs_you,
+        agents=status.agents,
     )
 
 
 def recap_text(view: Recap) -> str:
     """Return the recap as text."""
-    rows = [("TASK", "STATUS", "ATTEMPTS", "CRASHES", "COMMITS", "WORKED", "LANDED")]
+    columns = SpendingColumns([task.spending for task in view.tasks])
+    rows = [("TASK", "STATUS", "ATTEMPTS", "CRASHES", "COMMITS", *columns.heading, "LANDED")]
     for task in view.tasks:
-        figures = (str(task.attempts), str(task.crashes), str(task.commits), duration(task.worked_s))
+        figures = (str(task.attempts), str(task.crashes), str(task.commits), *columns.cells(task.spending))
         rows.append((task.id, task.status, *figures, (task.merge_commit or "-")[:12]))
-    return "\n".join([*_summary(view), "", *table(rows)])
+    return "\n".join([*_summary(view), "", *table(rows), *agents_table(view.agents)])
 
 
 def _task(state: RunState, name: str) -> TaskRecap:
@@ -105,14 +111,15 @@ def _task(state: RunState, name: str) -> TaskRecap:
         commits=len(row.commits),
         worked_s=round(row.worked_s, 3),
         merge_commit=row.merge_commit or None,
+        spending=spending_of(row),
     )
 
 
 def _redone(work: RedoneWork) -> str:
     if not work.attempts:
         return "no attempt was thrown away"
-    money = "" if work.cost_usd is None else f", {work.cost_usd:.2f} USD"
-    return f"{count(work.attempts, 'attempt')} thrown away: {duration(work.seconds)} of work{money}"
+    cost = "" if work.cost_usd is None else f", {money(work.cost_usd)}"
+    return f"{count(work.attempts, 'attempt')} thrown away: {duration(work.seconds)} of work{cost}"
 
 
 def _summary(view: Recap) -> Iterator[str]:
@@ -127,6 +134,8 @@ def _summary(view: Recap) -> Iterator[str]:
         f"  {count(view.runners, 'runner')}, {count(view.adopted, 'agent')} re-attached or collected, "
         f"{count(metrics.attempts, 'attempt')}, {count(metrics.commits, 'commit')}, {metrics.redone} redone"
     )
+    if told := spending_words(msgspec.structs.replace(metrics.spending, worked_s=None)):
+        yield f"  {told}"
     yield f"  {_redone(view.redone)}"
     if view.failures:
         yield "  failures: " + ", ".join(f"{times} {kind}" for kind, times in view.failures.items())

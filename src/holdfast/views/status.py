@@ -36,6 +36,16 @@ from holdfast.reporting.displayed_status import (
 )
 from holdfast.reporting.needs_you import NeedOfTask, need_of, needs_you
 from holdfast.reporting.run_ending import INTERRUPTED, Ending, Rest, how_it_ended, rest_of
+from holdfast.reporting.spending import (
+    AgentSpending,
+    AttemptSpending,
+    Spending,
+    attempts_of,
+    spending_by_agent,
+    spending_of,
+    spending_of_run,
+    spending_of_tasks,
+)
 from holdfast.views.text import timestamp
 
 _INTERRUPTIONS = {
@@ -111,6 +121,7 @@ class StageView(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None
     gate: Gate | None = None
     waived: tuple[Gate, ...] = ()
+    spending: Spending = Spending()
 
 
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,8 +143,10 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     liveness: Liveness | None = None
     activity: str | None = None
     waiting_until: str | None = None
-    tokens: int = 0
-    cost_usd: float = 0.0
+    tokens: int | None = None
+    cost_usd: float | None = None
+    spending: Spending = Spending()
+    spending_by_attempt: tuple[AttemptSpending, ...] = ()
     question: str | None = None
     options: tuple[str, ...] = ()
     obstacle: str | None = None
@@ -147,7 +160,10 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MetricsView(msgspec.Struct, frozen=True, kw_only=True):
-    """Totals. `redone` counts the attempts that left nothing for the next one to build on."""
+    """Totals. `redone` counts the attempts that left nothing for the next one to build on.
+
+    Tokens and money are null if no agent told any.
+    """
 
     tasks: int = 0
     completed: int = 0
@@ -156,8 +172,9 @@ class MetricsView(msgspec.Struct, frozen=True, kw_only=True):
     redone: int = 0
     commits: int = 0
     elapsed_s: float = 0.0
-    tokens: int = 0
-    cost_usd: float = 0.0
+    tokens: int | None = None
+    cost_usd: float | None = None
+    spending: Spending = Spending()
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,6 +186,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     merge_queue: tuple[QueueView, ...]
     metrics: MetricsView
     needs_you: tuple[NeedOfTask, ...] = ()
+    agents: tuple[AgentSpending, ...] = ()
 
 
 STATUS_WITHOUT_RUN: dict[str, object] = {
@@ -177,6 +195,7 @@ STATUS_WITHOUT_RUN: dict[str, object] = {
     "tasks": [],
     "merge_queue": [],
     "metrics": MetricsView(),
+    "agents": [],
 }
 """What `status --json` prints in a repository without runs."""
 
@@ -199,13 +218,14 @@ def status_view(
     statuses = displayed_task_statuses(state)
     return StatusView(
         run=_run(stored, holder, _rest(stored, holder is not None, boot_id, signs), places),
-        stages=tuple(_stage(state, stage, statuses) for stage in state.plan.stages),
+        stages=tuple(_stage(state, stage, statuses, now) for stage in state.plan.stages),
         tasks=tuple(
             _task(state, stage, task, statuses, signs.get(task.id), now) for stage, task in state.plan.tasks()
         ),
         merge_queue=tuple(QueueView(task=task.id, status=place) for task, place in merge_queue(state)),
         needs_you=needs_you(state),
-        metrics=_metrics(state, statuses, (now if holder else stored.updated_at) - stored.started_at),
+        metrics=_metrics(state, statuses, (now if holder else stored.updated_at) - stored.started_at, now),
+        agents=spending_by_agent(state.tasks.values(), now),
     )
 
 
@@ -249,7 +269,7 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, places: ResultPlaces
     )
 
 
-def _stage(state: RunState, stage: Stage, statuses: dict[str, TaskStatus]) -> StageView:
+def _stage(state: RunState, stage: Stage, statuses: dict[str, TaskStatus], now: float) -> StageView:
     counts = Counter(statuses[task.id] for task in stage.tasks)
     row = state.stage(stage.id)
     return StageView(
@@ -261,6 +281,7 @@ def _stage(state: RunState, stage: Stage, statuses: dict[str, TaskStatus]) -> St
         error=row.error or None,
         gate=row.gate if row.status is StageStatus.BLOCKED else None,
         waived=row.waived,
+        spending=spending_of_tasks((state.tasks[task.id] for task in stage.tasks), now),
     )
 
 
@@ -276,6 +297,7 @@ def _task(
     running = row.status is TaskStatus.RUNNING
     need = need_of(state.row.run, row)
     obstacle = row.latest.report.blocked if running and row.latest.report is not None else ""
+    spending = spending_of(row, now)
     return TaskView(
         id=task.id,
         stage=stage.id,
@@ -289,8 +311,10 @@ def _task(
         liveness=liveness(row, sign, now) if running and sign is not None else None,
         activity=(row.latest.activity or None) if running else None,
         waiting_until=_waiting_until(state, row),
-        tokens=row.tokens,
-        cost_usd=round(row.cost_usd, 6),
+        tokens=spending.tokens,
+        cost_usd=spending.cost_usd,
+        spending=spending,
+        spending_by_attempt=attempts_of(row, now),
         question=need.question if need else None,
         options=need.options if need else (),
         obstacle=obstacle or None,
@@ -313,9 +337,10 @@ def _blockers(state: RunState, task: Task, statuses: dict[str, TaskStatus]) -> s
     return f"waits for {', '.join(needs)}" if needs else ""
 
 
-def _metrics(state: RunState, statuses: dict[str, TaskStatus], elapsed_s: float) -> MetricsView:
+def _metrics(state: RunState, statuses: dict[str, TaskStatus], elapsed_s: float, now: float) -> MetricsView:
     counts = Counter(statuses.values())
     rows = state.tasks.values()
+    spending = spending_of_tasks(rows, now)
     return MetricsView(
         tasks=len(statuses),
         completed=counts[TaskStatus.COMPLETED],
@@ -324,8 +349,9 @@ def _metrics(state: RunState, statuses: dict[str, TaskStatus], elapsed_s: float)
         redone=sum(row.wasted for row in rows),
         commits=sum(len(row.commits) for row in rows),
         elapsed_s=round(max(0.0, elapsed_s), 3),
-        tokens=state.row.tokens,
-        cost_usd=round(state.row.cost_usd, 6),
+        tokens=spending.tokens,
+        cost_usd=spending.cost_usd,
+        spending=spending,
     )
 
 
@@ -348,6 +374,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     completed: int = 0
     tasks: int = 0
     landed_in: tuple[str, ...] = ()
+    spending: Spending = Spending()
 
 
 def run_line(stored: StoredRun, *, held: bool, boot_id: str = "", landed_in: tuple[str, ...] = ()) -> RunLine:
@@ -371,4 +398,5 @@ def run_line(stored: StoredRun, *, held: bool, boot_id: str = "", landed_in: tup
         completed=sum(task.status is TaskStatus.COMPLETED for task in stored.tasks),
         tasks=len(stored.tasks),
         landed_in=landed_in,
+        spending=spending_of_run(row),
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from holdfast.core.status import RunStatus, SandboxLevel, SandboxMechanism, TaskStatus
 from holdfast.reporting.displayed_status import QueuePlace
 from holdfast.reporting.needs_you import NeedOfTask
+from holdfast.views.spending_text import SpendingColumns, agents_table, spending_words
 from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
 from holdfast.views.text import count, duration, one_line, percent, table, when
 
@@ -36,6 +37,7 @@ def status_text(view: StatusView) -> str:
         *_stages(view.stages),
         "",
         *_tasks(view.tasks),
+        *agents_table(view.agents),
         *_queue(view),
         "",
         *next_steps(view),
@@ -45,7 +47,8 @@ def status_text(view: StatusView) -> str:
 
 def list_text(lines: Sequence[RunLine]) -> str:
     """Return every run as one line of a table."""
-    rows = [("RUN", "STATUS", "LANDED", "STAGE", "UPDATED", "RESULT", "GOAL")]
+    columns = SpendingColumns([line.spending for line in lines])
+    rows = [("RUN", "STATUS", "LANDED", "STAGE", "UPDATED", "RESULT", *columns.heading, "GOAL")]
     rows += [
         (
             line.id,
@@ -54,6 +57,7 @@ def list_text(lines: Sequence[RunLine]) -> str:
             line.stage or "-",
             when(line.updated_at),
             _result(line),
+            *columns.cells(line.spending),
             one_line(line.goal, 60)
             + (
                 f"  (from {line.adopted_from.system} {one_line(line.adopted_from.name, 40)})"
@@ -85,6 +89,8 @@ def _header(run: RunView, view: StatusView) -> Iterator[str]:
         f"  {metrics.completed} of {count(metrics.tasks, 'task')} landed, {metrics.failed} failed, "
         f"{count(metrics.attempts, 'attempt')}, {metrics.redone} redone, {duration(metrics.elapsed_s)}"
     )
+    if spent := spending_words(metrics.spending):
+        yield f"  {spent}"
     yield f"  branch {run.branch} from {run.base[:12]}"
     if run.status is not RunStatus.PENDING:
         yield f"  sandbox: {_sandbox(run)}"
@@ -118,21 +124,27 @@ def _sandbox(run: RunView) -> str:
 
 
 def _stages(stages: Sequence[StageView]) -> Iterator[str]:
-    rows = [("STAGE", "STATUS", "DONE", "FAILED", "NOTE")]
+    columns = SpendingColumns([stage.spending for stage in stages])
+    rows = [("STAGE", "STATUS", "DONE", "FAILED", *columns.heading, "NOTE")]
     for stage in stages:
         done = f"{stage.completed}/{stage.tasks}"
         waived = ", ".join(f"{gate} check waived" for gate in stage.waived)
-        rows.append((stage.id, stage.status, done, str(stage.failed), one_line(stage.error or waived)))
+        note = one_line(stage.error or waived)
+        used = columns.cells(stage.spending)
+        rows.append((stage.id, stage.status, done, str(stage.failed), *used, note))
     yield from table(rows)
 
 
 def _tasks(tasks: Sequence[TaskView]) -> Iterator[str]:
     reports = any(task.reported is not None for task in tasks)
-    rows = [("TASK", "STATUS", *(["PROGRESS"] if reports else []), "ATTEMPTS", "AGENT", "NOTE")]
+    columns = SpendingColumns([task.spending for task in tasks])
+    progress_heading = ["PROGRESS"] if reports else []
+    rows = [("TASK", "STATUS", *progress_heading, "ATTEMPTS", "AGENT", *columns.heading, "NOTE")]
     for task in tasks:
         progress = [percent(task.reported)] if reports else []
         note = one_line(_at_work(task) or task.error or (task.merge_commit or "")[:12], 80)
-        rows.append((task.id, task.status, *progress, str(task.attempts), task.agent, note))
+        used = columns.cells(task.spending)
+        rows.append((task.id, task.status, *progress, str(task.attempts), task.agent, *used, note))
     yield from table(rows)
 
 
@@ -142,11 +154,10 @@ def _at_work(task: TaskView) -> str:
         return f"until {when(task.waiting_until)}"
     if task.liveness is None:
         return ""
-    used = f", {task.tokens} tokens" if task.tokens else ""
     if task.obstacle:
-        return f"{task.liveness}{used}, blocked: {task.obstacle}"
+        return f"{task.liveness}, blocked: {task.obstacle}"
     doing = f": {task.activity}" if task.activity else ""
-    return f"{task.liveness}{used}{doing}"
+    return f"{task.liveness}{doing}"
 
 
 def _queue(view: StatusView) -> Iterator[str]:

@@ -20,7 +20,7 @@ from holdfast.core.plan import Validator
 from holdfast.core.projection import Spent, TaskRow
 from holdfast.core.provider_limits import park_provider, provider_of
 from holdfast.core.status import FailureKind, Gate, TaskStatus
-from holdfast.core.validation import judge_scores
+from holdfast.core.validation import judge_validation
 from tests.core.simulation.journal import NoRoomError
 from tests.core.simulation.machine import SimulatedAgent
 from tests.core.simulation.repository import NO_WORK
@@ -58,12 +58,13 @@ def attempt(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
         yield halfway - machine.now
         if machine.inspect(key) is Presence.ALIVE:
             halt = _reason_to_halt(runner, task, agent)
-            if halt is not None:
+            if halt is None:
+                yield _reports(runner, task, agent)
+                halt = _reason_to_halt(runner, task, agent)
+            if halt is not None and machine.inspect(key) is Presence.ALIVE:
                 yield [*observations(runner, task), halt]
                 runner.require_lease()
                 machine.cancel(key)
-            else:
-                yield _reports(runner, task, agent)
     while machine.inspect(key) is Presence.ALIVE:
         yield agent.ends_at - machine.now
     if unrecorded := observations(runner, task):
@@ -179,8 +180,9 @@ def _reports(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> l
     """Return what a runner hears and saves in the middle of an attempt."""
     world, name, number = runner.world, task.id, task.attempt
     events = observations(runner, task)
+    cost = 2.0 if world.random() < 0.2 else 0.01
     events.append(
-        ev.ProgressReported(task=name, attempt=number, progress=world.random() * 100, cost_usd=0.01)
+        ev.ProgressReported(task=name, attempt=number, progress=world.random() * 100, cost_usd=cost)
     )
     if name in runner.state.interface_dependents:
         events.append(ev.InterfacePublished(task=name, attempt=number, name="api", contract="c"))
@@ -326,6 +328,14 @@ def validation(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
         if trouble := _provider_gone(runner, validator):
             gone.append(trouble)
             continue
+        if world.random() < world.rates.agent_fails / 2:
+            world.met("validator without a score")
+            yield [
+                ev.ValidatorFailed(
+                    task=task.id, attempt=task.attempt, validator=validator.id, error="overloaded"
+                )
+            ]
+            continue
         yield [
             ev.ValidatorScored(
                 task=task.id, attempt=task.attempt, validator=validator.id, score=world.random() ** 0.4
@@ -335,7 +345,7 @@ def validation(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
         runner.deliver([*gone, _waits(runner, task)])
         return
     interrupted = ev.ChecksInterrupted(task=task.id, attempt=task.attempt)
-    runner.deliver([*gone, interrupted] if gone else [judge_scores(spec, task)])
+    runner.deliver([*gone, interrupted] if gone else [judge_validation(runner.state, task, runner.clock)])
 
 
 def _provider_gone(runner: SimulatedRunner, validator: Validator) -> ev.Event | None:

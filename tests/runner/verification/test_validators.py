@@ -10,11 +10,13 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.brief import BRIEF_BYTES_MAX, clip_bytes
-from holdfast.core.status import FailureKind, RunStatus
+from holdfast.core.projection import Spent
+from holdfast.core.status import FailureKind, RunStatus, TaskStatus
+from holdfast.runner.decisions.user_decisions import record_decision
 from holdfast.runner.requests import Request, send_request
 from tests.support.command import eventually
 from tests.support.repositories import Project
-from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, sh, stage, start_runner
+from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, open_project_journal, sh, stage, start_runner
 
 
 def judge(name: str, script: str) -> dict[str, Any]:
@@ -28,11 +30,16 @@ def says(name: str, score: float, feedback: str = "") -> dict[str, Any]:
 
 
 def trial_of(
-    tmp_path: Path, *validators: dict[str, Any], script: str = "echo a > A.txt", **more: Any
+    tmp_path: Path,
+    *validators: dict[str, Any],
+    script: str = "echo a > A.txt",
+    delay: str = "0s",
+    **more: Any,
 ) -> Trial:
     """Return a run of one task with these validators; a failure of theirs is final."""
     task = sh("A", script, validators=list(validators), **more)
-    return Trial.of(Project.create(tmp_path / "p"), stage("one", task), limits={"attempts": 1})
+    limits = {"attempts": 1, "retry_delay": delay}
+    return Trial.of(Project.create(tmp_path / "p"), stage("one", task), limits=limits)
 
 
 def test_work_lands_when_the_mean_score_reaches_the_gate(tmp_path: Path) -> None:
@@ -111,19 +118,105 @@ def test_a_validator_may_answer_with_a_report(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("echo looks good", "gave no score: looks good"),
-        ("echo '{\"score\": 9}'", "the score 9 is not between 0 and 1"),
-        ("echo '{\"score\": 1}'; echo oops; exit 3", "failed (exited with 3)"),
-        ("echo '{\"score\": NaN}'", "gave no score"),
+        ("echo looks good", "its output has no line with a score (looks good)"),
+        ("echo '{\"score\": 9}'", "its score, 9, is not between 0 and 1"),
+        ("echo '{\"score\": 1}'; echo oops; exit 3", "it exited with 3 (oops)"),
+        ("echo '{\"score\": NaN}'", "has no line with a score"),
+        ("true", "has no line with a score and printed nothing"),
+        ("kill -9 $$", "it exited with"),
     ],
 )
-def test_what_is_no_score_counts_as_zero(tmp_path: Path, script: str, why: str) -> None:
-    """A validator that breaks or rambles never lets work through; its output tells why."""
+def test_a_validator_without_a_score_is_asked_three_times_and_charges_nobody(
+    tmp_path: Path, script: str, why: str
+) -> None:
+    """It says nothing about the work: the work waits, and the reason names the validator, its words and the way out."""
     trial = trial_of(tmp_path, judge("critic", script), gate=0.1)
     assert trial.execute() is RunStatus.BLOCKED
-    (scored,) = trial.of_kind(ev.ValidatorScored)
-    assert scored.score == 0.0
-    assert why in scored.feedback
+    failures = trial.of_kind(ev.ValidatorFailed)
+    assert (len(failures), trial.of_kind(ev.ValidatorScored)) == (3, [])
+    assert why in failures[-1].error
+    row = trial.state().tasks["A"]
+    assert (row.status, row.charged, row.attempt, row.failures[-1].kind) == (
+        TaskStatus.BLOCKED,
+        0,
+        1,
+        FailureKind.NO_SCORE,
+    )
+    for words in ("validator critic gave no score", why, "The work is kept", f"holdfast resume {trial.run}"):
+        assert words in trial.stored().row.reason
+    assert trial.violations() == []
+
+
+def broken_until(repaired: Path, count: Path) -> dict[str, Any]:
+    """Return a validator that is overloaded until a file is there, and notes how often it was asked."""
+    works = f"if [ -e {repaired} ]; then echo '{{\"score\": 0.9}}'; else echo API overloaded; exit 1; fi"
+    return judge("critic", f"echo critic >> {count}; {works}")
+
+
+@pytest.mark.parametrize("decision", ["resume", "retry"])
+def test_work_that_waited_for_its_validator_is_validated_again_not_done_again(
+    tmp_path: Path, decision: str
+) -> None:
+    """After a resume or a retry only the validator without a score is asked; the agent, the checks and the others are not."""
+    count, repaired = tmp_path / "count", tmp_path / "repaired"
+    steady = judge("steady", f"echo steady >> {count}; echo '{{\"score\": 0.9}}'")
+    script = f"echo agent >> {count}; echo a > A.txt"
+    checks = [f"echo check >> {count}"]
+    trial = trial_of(tmp_path, steady, broken_until(repaired, count), script=script, verify=checks)
+    assert trial.execute() is RunStatus.BLOCKED
+    assert "API overloaded" in trial.state().tasks["A"].error
+    repaired.touch()
+    if decision == "retry":
+        retry(trial, "A")
+    assert trial.execute() is RunStatus.COMPLETED
+    assert sorted(count.read_text().split()) == ["agent", "check", *["critic"] * 4, "steady"]
+    assert trial.state().tasks["A"].attempt == 1
+    assert trial.violations() == []
+
+
+def retry(trial: Trial, task: str) -> None:
+    """Do what `holdfast retry` does without a live runner."""
+    repo = trial.project.open()
+    with open_project_journal(repo) as journal:
+        record_decision(repo, journal, trial.run, ev.TaskRetried(task=task))
+
+
+def test_a_validator_that_works_again_by_itself_needs_nobody(tmp_path: Path) -> None:
+    """Overloaded once, it is asked again after a while, and the work lands."""
+    count = tmp_path / "count"
+    once = f"if [ $(wc -l < {count}) -le 1 ]; then echo API overloaded; exit 1; fi"
+    critic = judge("critic", f"echo x >> {count}; {once}; echo '{{\"score\": 1}}'")
+    trial = trial_of(tmp_path, critic)
+    assert trial.execute() is RunStatus.COMPLETED
+    assert len(trial.of_kind(ev.ValidationDelayed)) == 1
+
+
+def test_a_stop_does_not_wait_until_a_validator_is_asked_again(tmp_path: Path) -> None:
+    """The delay is measured by the run's clock; a stop ends it, and the next runner asks what is left to ask."""
+    count, repaired = tmp_path / "count", tmp_path / "repaired"
+    trial = trial_of(tmp_path, broken_until(repaired, count), delay="6s")
+    runner = start_runner(trial)
+    eventually(
+        lambda: trial.state().tasks["A"].latest.validate_at > 0, "it is to be asked again, in a minute"
+    )
+    send_request(trial.project.open().state_dir.run(trial.run), Request(action="stop"))
+    assert runner.communicate(timeout=DEADLINE_S)[0] == b"stopped\n"
+    assert count.read_text().split() == ["critic"]
+    assert trial.state().tasks["A"].latest.without_score["critic"].tries == 1
+
+
+def test_what_validators_use_counts_for_the_task_and_the_run(tmp_path: Path) -> None:
+    """Money is money; it is kept apart by agent."""
+    script = "holdfast report cost 0.25; holdfast report tokens 30; echo '{\"score\": 1}'"
+    agent = {"command": ["sh", "-c", script]}
+    critic = {"id": "critic", "prompt": "Look for races.", "agent": "mine"}
+    task = sh("A", "echo a > A.txt", validators=[critic])
+    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", task), agents={"mine": agent})
+    assert trial.execute() is RunStatus.COMPLETED
+    row = trial.state().tasks["A"]
+    assert row.validation_spent == {"mine": Spent(tokens=30, cost_usd=0.25)}
+    assert (row.cost_usd, trial.stored().row.tokens) == (0.25, 30)
+    assert trial.violations() == []
 
 
 def test_an_agent_validates_with_the_task_its_criteria_and_the_diff(tmp_path: Path) -> None:
@@ -187,15 +280,20 @@ def test_a_stop_while_validating_keeps_the_scores_given(tmp_path: Path) -> None:
     assert sorted(count.read_text().split()) == ["first", "second", "second", "test"]
 
 
-@pytest.mark.parametrize(("times", "status"), [(1, RunStatus.COMPLETED), (2, RunStatus.BLOCKED)])
-def test_a_validator_that_vanishes_is_asked_once_more(tmp_path: Path, times: int, status: RunStatus) -> None:
+@pytest.mark.parametrize(
+    ("times", "status", "asked"), [(1, RunStatus.COMPLETED, 2), (9, RunStatus.BLOCKED, 6)]
+)
+def test_a_validator_that_vanishes_is_asked_once_more_each_time(
+    tmp_path: Path, times: int, status: RunStatus, asked: int
+) -> None:
     """A process killed together with its supervisor said nothing: it runs again, but not for ever."""
     count = tmp_path / "count"
     # The supervisor is the parent of the script.
     vanish = f"if [ $(wc -l < {count}) -le {times} ]; then kill -9 $PPID; fi"
     trial = trial_of(tmp_path, judge("critic", f"echo x >> {count}; {vanish}; echo '{{\"score\": 1}}'"))
     assert trial.execute() is status
-    assert len(count.read_text().split()) == 2
+    assert len(count.read_text().split()) == asked
+    assert trial.state().tasks["A"].charged == 0
 
 
 def test_a_brief_with_names_that_are_no_text_can_be_written() -> None:

@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.ids import is_valid_id
-from holdfast.core.projection import Report, TaskRow
+from holdfast.core.projection import Report, Spent, TaskRow
 from holdfast.paths import STATE_DIR
 from holdfast.redaction import redact, secret_values
 from holdfast.repo.agent_files import opened_file, opened_folder
@@ -141,6 +141,7 @@ def _progress(task: TaskRow, lines: list[ReportLine], end: int) -> Iterator[ev.E
     said = [line for line in lines if line != ReportLine(interface=line.interface, contract=line.contract)]
     if not said:
         return
+    spent = reported_spending(said)
     yield ev.ProgressReported(
         task=task.id,
         attempt=task.attempt,
@@ -152,9 +153,18 @@ def _progress(task: TaskRow, lines: list[ReportLine], end: int) -> Iterator[ev.E
         confidence=last_number([line.confidence for line in said], 1.0),
         blocked=clean(said[-1].blocked)[:_TEXT_MAX],
         summary=_last([line.summary for line in said], _TEXT_MAX),
-        cost_usd=math.fsum(_within(line.cost_usd, _COST_MAX) for line in said),
-        tokens=int(sum(_within(line.tokens, _TOKENS_MAX) for line in said)),
+        cost_usd=spent.cost_usd,
+        tokens=spent.tokens,
         heard=end,
+    )
+
+
+def reported_spending(lines: Iterable[ReportLine]) -> Spent:
+    """Return what reports add up to: each tells what was used since the one before."""
+    told = list(lines)
+    return Spent(
+        tokens=int(sum(_within(line.tokens, _TOKENS_MAX) for line in told)),
+        cost_usd=math.fsum(_within(line.cost_usd, _COST_MAX) for line in told),
     )
 
 

@@ -20,14 +20,20 @@ from holdfast.agents.streams.reader import observe_output, readable_output
 from holdfast.core import events as ev
 from holdfast.core.brief import clip
 from holdfast.core.facts import Exit, ExitReason
-from holdfast.core.observations import AgentTrouble
+from holdfast.core.observations import AgentTrouble, StreamSummary
 from holdfast.core.plan import Validator
-from holdfast.core.projection import TaskRow
+from holdfast.core.projection import Spent, TaskRow
 from holdfast.core.provider_limits import provider_of
-from holdfast.core.validation import build_validation_brief, judge_scores
-from holdfast.fleet.protocol import LaunchKey, LaunchSpec, is_output_of
+from holdfast.core.validation import build_validation_brief, judge_validation
+from holdfast.fleet.protocol import LaunchKey, LaunchOutput, LaunchSpec, is_output_of
 from holdfast.runner.attempts.attempt_events import provider_parked, provider_shut
-from holdfast.runner.attempts.reports import clean, last_number, read_reports, report_file
+from holdfast.runner.attempts.reports import (
+    clean,
+    last_number,
+    read_reports,
+    report_file,
+    reported_spending,
+)
 from holdfast.runner.context import RunContext
 from holdfast.runner.launch import placeholders, workspace_launch
 from holdfast.runner.verification.checks import ChecksStopped, run_to_end
@@ -37,6 +43,7 @@ from holdfast.system_errors import doing
 _DIFF_BYTES = 64_000
 _OUTPUT_BYTES = 256 * 1024
 _FEEDBACK_CHARS = 4_000
+_LINE_CHARS = 120
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -52,6 +59,14 @@ class _Opinion:
     feedback: str
 
 
+class _NoScoreError(Exception):
+    """A validator gave no score. `output` is what it printed."""
+
+    def __init__(self, error: str, output: str = "") -> None:
+        super().__init__(error)
+        self.output = output
+
+
 class _ProviderGone(ChecksStopped):
     """A validator could not judge: its provider is at a limit or refuses it. It runs again later."""
 
@@ -63,7 +78,7 @@ class _ProviderGone(ChecksStopped):
 async def validate_task(context: RunContext, name: str) -> list[ev.Event]:
     """Run the validators that have given no score yet, then compare the mean of all scores with the gate.
 
-    Validators that scored before a crash do not run again. What validators write is not kept.
+    One that gives no score is asked again later, and nobody is charged for it. Validators that scored before a crash do not run again. What validators write is not kept.
     """
     task, spec = context.state.tasks[name], context.state.specs[name]
     missing = [
@@ -82,7 +97,7 @@ async def validate_task(context: RunContext, name: str) -> list[ev.Event]:
             return [*why, ev.ChecksInterrupted(task=name, attempt=task.attempt)]
         for error in errors:
             raise error
-    return [judge_scores(spec, task)]
+    return [judge_validation(context.state, task, context.clock())]
 
 
 def _work(context: RunContext, task: TaskRow) -> tuple[str, tuple[str, ...]]:
@@ -109,21 +124,50 @@ async def _run_validator(
     text = build_validation_brief(context.state, task, validator, *work)
     spec = partial(_launch, context, validator, workspace, text)
     key, ended = await run_to_end(context, task.id, task.attempt, f"validator-{validator.id}", spec)
-    opinion = _Opinion(0.0, "its process was lost, and lost again")
+    name = "" if validator.run else validator.agent or context.state.plan.agent
+    opinion: _Opinion | _NoScoreError = _NoScoreError("its process was lost, and lost again")
+    spent = Spent()
     if ended is not None:
         reports, output = _report_file(workspace, key), context.fleet.output(key)
-        if not is_output_of(ended, output):
-            opinion = _Opinion(0.0, "its output was changed by another program, or is too long to be kept")
-        else:
-            opinion = _read_opinion(context, validator, ended, output.data, reports)
-    scored = ev.ValidatorScored(
+        heard = observe_output(_agent_of(context, validator), output.data)
+        spent = _spent(heard, reports)
+        try:
+            opinion = _read_opinion(context, validator, ended, output, heard, reports)
+        except _NoScoreError as error:
+            opinion = error
+    await context.record([_result(task, validator.id, opinion, name, spent)])
+
+
+def _result(
+    task: TaskRow, validator: str, opinion: _Opinion | _NoScoreError, agent: str, spent: Spent
+) -> ev.Event:
+    """Return what became of one validator, and what it used."""
+    used = msgspec.structs.asdict(spent)
+    if isinstance(opinion, _NoScoreError):
+        return ev.ValidatorFailed(
+            task=task.id,
+            attempt=task.attempt,
+            validator=validator,
+            error=str(opinion),
+            detail=clip(opinion.output, _FEEDBACK_CHARS),
+            agent=agent,
+            **used,
+        )
+    return ev.ValidatorScored(
         task=task.id,
         attempt=task.attempt,
-        validator=validator.id,
+        validator=validator,
         score=opinion.score,
         feedback=clip(opinion.feedback, _FEEDBACK_CHARS),
+        agent=agent,
+        **used,
     )
-    await context.record([scored])
+
+
+def _spent(heard: StreamSummary, reports: Path) -> Spent:
+    """Return what a validator used: of each part the larger of what its stream and its reports say."""
+    reported = reported_spending(read_reports(reports)[0])
+    return heard.spent.plus(reported.beyond(heard.spent))
 
 
 def _report_file(workspace: Path, key: LaunchKey) -> Path:
@@ -162,14 +206,19 @@ def _agent_of(context: RunContext, validator: Validator) -> Preset | None:
 
 
 def _read_opinion(
-    context: RunContext, validator: Validator, ended: Exit, log: bytes, reports: Path
+    context: RunContext,
+    validator: Validator,
+    ended: Exit,
+    output: LaunchOutput,
+    heard: StreamSummary,
+    reports: Path,
 ) -> _Opinion:
-    """Return a validator's opinion from its output. Raises _ProviderGone if the provider stopped it."""
+    """Return a validator's opinion. Raises _ProviderGone if its provider stopped it, _NoScoreError if there is none."""
+    if not is_output_of(ended, output):
+        raise _NoScoreError("its output was changed by another program, or is too long to be kept")
     if validator.run:
-        return _opinion(ended, log, reports)
+        return _opinion(ended, output.data, reports)
     name = validator.agent or context.state.plan.agent
-    agent = _agent_of(context, validator)
-    heard = observe_output(agent, log)
     provider = provider_of(context.state, name).provider
     if heard.trouble is AgentTrouble.LIMIT:
         raise _ProviderGone(provider_parked(context, provider, ended.token, heard, time.time()))
@@ -177,25 +226,28 @@ def _read_opinion(
         raise _ProviderGone(
             provider_shut(provider, f"the credentials of {name} were refused: {heard.message}")
         )
-    return _opinion(ended, readable_output(agent, log, heard).encode(), reports)
+    readable = readable_output(_agent_of(context, validator), output.data, heard)
+    return _opinion(ended, readable.encode(), reports)
 
 
 def _opinion(ended: Exit, log: bytes, reports: Path) -> _Opinion:
-    """Return what a validator said. Without a score it gave 0, and its output says why."""
+    """Return what a validator that came to its own end said. Raises _NoScoreError if that is no score."""
     output = clean(log[-_OUTPUT_BYTES:].decode(errors="replace"))
     if ended.reason is not ExitReason.EXITED or ended.code != 0:
         exited = ended.reason is ExitReason.EXITED
-        how = (
-            ": ".join(filter(None, (f"exited with {ended.code}" if exited else "", ended.error)))
-            or ended.reason
-        )
-        return _Opinion(0.0, f"the validator failed ({how}): {output}")
+        how = ": ".join(filter(None, (f"it exited with {ended.code}" if exited else "", ended.error)))
+        raise _NoScoreError(_with_last_line(how or f"it was ended ({ended.reason})", output), output)
     found = _printed(output) or _reported(reports)
     if found is None:
-        return _Opinion(0.0, f"the validator gave no score: {output}")
+        raise _NoScoreError(_with_last_line("its output has no line with a score", output), output)
     if not 0 <= found.score <= 1:
-        return _Opinion(0.0, f"the score {found.score:g} is not between 0 and 1: {found.feedback}")
+        raise _NoScoreError(f"its score, {found.score:g}, is not between 0 and 1", output)
     return found
+
+
+def _with_last_line(why: str, output: str) -> str:
+    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
+    return f"{why} ({last[:_LINE_CHARS]})" if last else f"{why} and printed nothing"
 
 
 def _printed(output: str) -> _Opinion | None:
