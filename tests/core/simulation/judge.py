@@ -13,11 +13,12 @@ from holdfast.core import events as ev
 from holdfast.core.decide import decide
 from holdfast.core.facts import Presence
 from holdfast.core.invariants import Evidence, Violation, replacements, violations
+from holdfast.core.people import waits_for_person
 from holdfast.core.projection import TaskRow, encode_row
 from holdfast.core.reconcile import reconcile
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
-from holdfast.core.status import TASK_IS_SETTLED, FailureKind, RunStatus, TaskStatus
+from holdfast.core.status import TASK_IS_SETTLED, AttemptKind, FailureKind, RunStatus, TaskStatus
 from holdfast.core.task_transitions import IllegalEventError
 from tests.core.builders import queues
 from tests.core.simulation.repository import NO_WORK, SimulatedWork
@@ -33,6 +34,8 @@ _LEAVES: dict[type[ev.Event], str] = {
     ev.AttemptFailed: "carry",
     ev.AttemptLimited: "carry",
     ev.AttemptBlocked: "carry",
+    ev.AttemptAsked: "carry",
+    ev.AttemptReturned: "carry",
     ev.AttemptLost: "carry",
     ev.MergeConflicted: "carry",
     ev.TaskRestored: "carry",
@@ -111,6 +114,10 @@ class Judge:
     def starting(self, runner: SimulatedRunner, task: str, provider: str) -> None:
         """What starts may start: it is wanted, it has a workspace, a budget and a provider, and keeps earlier work."""
         state, row = runner.state, runner.state.row
+        if state.tasks[task].latest.kind is AttemptKind.PERSON:
+            return  # A person's work costs nothing, and needs no provider.
+        if waits_for_person(state.tasks[task]):
+            self.violated(14, f"task {task} starts although it waits for a person")
         parked, stage = row.parked.get(provider), state.stage_of[task]
         if parked is not None and (parked.not_before > runner.clock or parked.shut_in == row.epoch):
             self.violated(14, f"task {task} starts through {provider}, which is parked")
@@ -205,7 +212,8 @@ class Judge:
             state.apply_all(noticed)
             runner.append(noticed)
             found = reconcile(state, runner.gather_facts({}))
-        may_come = (ev.StageGateReset, ev.ProviderParked)
+        # Whoever took a task without a runner may have been killed before it was handed over.
+        may_come = (ev.StageGateReset, ev.ProviderParked, ev.HandOverInterrupted)
         if any(not isinstance(event, may_come) for event in found):
             self.violated(13, "the run ended with something left to recover")
 
@@ -241,7 +249,10 @@ class Judge:
         """Nothing that landed is done again, and an agent that goes on begins with all the work that was left."""
         kind = type(event)
         work = self.world.repository.work
-        if kind is ev.AttemptStarted:
+        if kind is ev.AttemptStarted and event.attempt_kind is AttemptKind.PERSON:
+            if event.task in landed:
+                self.violated(2, f"task {event.task} was done again")
+        elif kind is ev.AttemptStarted:
             first, second = left.get(event.task, NO_WORK)
             found = work.get(event.start, NO_WORK)
             if event.task in landed:

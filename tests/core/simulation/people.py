@@ -61,6 +61,7 @@ class People:
                 runner.deliver([event])
         if self.meddles and world.resumes > 0:
             runner.begin(self._halt(runner))
+        runner.begin(world.hands.meet(runner))
         if random() < 0.2:
             runner.begin(self._repeat_results(runner))
         for _ in range(world.rates.interferences):
@@ -219,6 +220,7 @@ class People:
     def at_rest(self) -> None:
         """Decide something about a run that rests, under its lease."""
         world, random = self.world, self.world.random
+        world.hands.at_rest()
         if self.meddles:
             self._work_on_branch()
         if random() < (0.2 if self.decides or self.meddles else 0.9):
@@ -228,18 +230,18 @@ class People:
         match 7 if closed and random() < 0.3 else int(random() * 10):
             case 0 | 1:
                 blocked = [n for n, row in state.row.stages.items() if row.status is StageStatus.BLOCKED]
-                self._record(state, [*gate_waivers(state, blocked)])
+                self.record(state, [*gate_waivers(state, blocked)])
             case 2 | 3 | 4:
-                self._record(state, self._retry_or_skip(state))
+                self.record(state, self._retry_or_skip(state))
             case 5:
-                self._record(state, self._skip_stage(state))
+                self.record(state, self._skip_stage(state))
             case 6:
-                self._record(state, self._reset(state))
+                self.record(state, self._reset(state))
             case 7 | 8:
-                self._record(state, self._rewind(state))
+                self.record(state, self._rewind(state))
             case _:
                 if random() < 0.3:
-                    self._record(state, [ev.RunAbandoned(reason="enough")])
+                    self.record(state, [ev.RunAbandoned(reason="enough")])
 
     def _retry_or_skip(self, state: RunState) -> list[ev.Event]:
         """Return the decision about one task, rather about one that is neither pending nor settled."""
@@ -269,7 +271,8 @@ class People:
         closed = [s for s in free if any(state.stage(n).status is StageStatus.COMPLETED for n in s.stages)]
         return rewind_events(state, self.world.rng.choice(closed or free)) if free else []
 
-    def _record(self, state: RunState, events: list[ev.Event]) -> None:
+    def record(self, state: RunState, events: list[ev.Event]) -> None:
+        """Record a decision about a run without a runner, under its lease."""
         if not events:
             return
         world = self.world
@@ -356,7 +359,7 @@ class People:
                 ev.TaskLanded(task=name, attempt=1, commit=commit, head=head)
                 for name, head in finished.items()
             ]
-        self._record(state, events)
+        self.record(state, events)
 
     def _claims(
         self, state: RunState

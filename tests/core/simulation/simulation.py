@@ -12,6 +12,7 @@ from holdfast.core.status import RunStatus
 from holdfast.core.task_transitions import IllegalEventError
 from tests.core.builders import STARTED
 from tests.core.simulation.counts import RowCounts
+from tests.core.simulation.hands import Hands
 from tests.core.simulation.journal import SimulatedJournal
 from tests.core.simulation.judge import Judge
 from tests.core.simulation.machine import SimulatedMachine
@@ -53,6 +54,7 @@ class Simulation:
         self.machine = SimulatedMachine()
         self.judge = Judge(self)
         self.people = People(self, meddle=meddle)
+        self.hands = Hands(self)
         self.journal = SimulatedJournal(self.plan, STARTED)
         self.runner: SimulatedRunner | None = None
         self.said: list[ev.Event] = []
