@@ -39,6 +39,8 @@ FAULTS = (
     "recovered LandingReplaced", "recovered LandingVanished", "recovered ProviderParked", "recovered StageGateReset",
     "recovered TaskLanded", "resumed when blocked", "resumed when paused", "resumed when stopped",
     "run abandoned", "run blocked", "run completed",
+    "question", "handed over", "given", "recovered HandOverInterrupted",
+    "decided QuestionAnswered", "decided TaskTaken", "decided TaskGiven",
 )  # fmt: skip
 
 FAULTS_OF_THE_BRANCH = (

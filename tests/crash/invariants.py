@@ -153,7 +153,8 @@ _FORETOLD = {
     "wait": ("nothing",),
     "leave": ("nothing",),
     "re-attach": ("agent",),
-    "collect": ("agent",),
+    # What a person gave is taken in by an attempt that starts then.
+    "collect": ("agent", "start"),
     # An agent whose supervisor has not written its record yet is found a moment later.
     "run": ("start", "agent"),
     "redo": ("start",),

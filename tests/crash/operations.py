@@ -411,6 +411,51 @@ def _is_rebuilt(judged: Judged) -> Iterator[Violation]:
     yield from _completes(_ANEW)(judged)
 
 
+# ---- take and give: the task that failed for good goes on by hand ----
+
+TAKE = ("take", RUN, "b", "--no-shell", "--json")
+GIVE = ("give", RUN, "b", "--json")
+GIVE_BACK = ("give", RUN, "b", "--back", "--json")
+_TAKEN = f".holdfast/work/{RUN}/taken-b"
+_BY_HAND = SamplePlan(
+    stages=(_FAILS.stages[0], (SampleTask("b", _FAILS.stages[1][0].entry, after=("a",), check=("b", "b")),)),
+    lines=_FAILS.lines,
+    limits=_FAILS.limits,
+)
+
+
+def _is_taken(judged: Judged) -> Iterator[Violation]:
+    """Judge `take`: once it is done, the person's workspace holds the work so far. Given back, an agent completes it."""
+    assert judged.end.stored is not None
+    if judged.end.stored.row.status is RunStatus.COMPLETED:
+        yield from _completes(_BY_HAND)(judged)
+        return
+    taken = next(task for task in judged.end.stored.tasks if task.id == "b").taken
+    if taken is None or not taken.ready:
+        yield Violation(7, f"`take` is done, and the task is {taken}")
+        return
+    half = judged.repository / _TAKEN / "half"
+    if not half.exists() or half.read_text() != "half\n":
+        yield Harmful(6, "the person did not get what the agent had done", Harm.LOST)
+    if git(half.parent, "status", "--porcelain").strip():
+        yield Violation(12, "the person's workspace is not the commit that it began with")
+
+
+def _taken_and_written(bench: Workbench) -> None:
+    """Let a person take the task and do it."""
+    _ended(_BY_HAND, 1)(bench)
+    ended = bench.run(*TAKE)
+    assert ended.code == 0, ended.output
+    (bench.repository / _TAKEN / "b").write_text("b\n")
+
+
+def _given(bench: Workbench) -> None:
+    """Let the person give it, too: the next `resume` takes it in."""
+    _taken_and_written(bench)
+    ended = bench.run(*GIVE)
+    assert ended.code == 0, ended.output
+
+
 # ---- adopt ----
 
 STATE = "docs/tasks/thing/execute-state.json"
@@ -532,6 +577,37 @@ OPERATIONS: tuple[Operation, ...] = (
         NextCommand(CARRY_ON),
         r"journal\.db\.damaged-.*",
         repairs_journal=True,
+    ),
+    Operation(
+        "take",
+        "failed",
+        _ended(_BY_HAND, 1),
+        TAKE,
+        lambda _: (NextCommand(TAKE), NextCommand(GIVE_BACK), NextCommand(CARRY_ON)),
+        _is_taken,
+        NextCommand(CARRY_ON),
+        has_agents=True,
+        is_done_at_once=True,
+    ),
+    Operation(
+        "give",
+        "recorded",
+        _taken_and_written,
+        GIVE,
+        lambda _: (NextCommand(GIVE, (0, 2)), NextCommand(CARRY_ON)),
+        _completes(_BY_HAND),
+        NextCommand(CARRY_ON),
+        has_agents=True,
+    ),
+    Operation(
+        "give",
+        "taken-in",
+        _given,
+        CARRY_ON,
+        _continue,
+        _completes(_BY_HAND),
+        NextCommand(CARRY_ON),
+        has_agents=True,
     ),
     _command("clean", "completed", _ended(_SINGLE, 0), CLEAN, _is_cleaned, rf"outputs/{RUN}/.*"),
     _command("reset", "run", _ended(_FAILS, 1), RESET, _is_reset, r"backups/.*"),

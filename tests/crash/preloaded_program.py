@@ -34,6 +34,7 @@ PRELOADED = (
     "clean",
     "discard",
     "doctor",
+    "give",
     "land",
     "list",
     "rebuild",
@@ -42,6 +43,7 @@ PRELOADED = (
     "run",
     "status",
     "stop",
+    "take",
 )
 STOPPED_BY_USER = "stopped-by-user"
 """Before the words of a command: a user at another terminal stops the run once the file named next is there.

@@ -57,6 +57,7 @@ from holdfast.core.people import (
     has_new_answer,
     is_being_handed_over,
     needed_from_person,
+    start_by_hand,
     waits_for_person,
 )
 from holdfast.core.projection import Taken, TaskRow
@@ -192,7 +193,7 @@ def _hand_overs(state: RunState) -> Iterator[Command]:
     """Whoever took a task gets the work so far, once its agent has ended."""
     for task in state.on_hold.values():
         if task.taken is not None and not task.taken.start:
-            yield HandOver(task.id, task.carry or state.row.tip)
+            yield HandOver(task.id, start_by_hand(state.row, task))
 
 
 def _abandonments(state: RunState) -> Iterator[Command]:

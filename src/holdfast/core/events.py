@@ -634,7 +634,9 @@ class HandOverInterrupted(TaskEvent, frozen=True):
 
 
 class TaskHandedOver(TaskEvent, frozen=True):
-    """The person's workspace is there. From here on nothing else writes to it."""
+    """The person's workspace is there, at `place` below the checkout. From here on nothing else writes to it."""
+
+    place: str = ""
 
 
 class TaskGiven(TaskEvent, frozen=True):

@@ -6,16 +6,12 @@ What their events change is here, too; their rows are in `task_transitions.py`.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from msgspec.structs import replace
 
 from holdfast.core import events as ev
-from holdfast.core.ids import taken_workspace_name
 from holdfast.core.plan import Limits
 from holdfast.core.projection import Question, RunRow, Taken, TaskRow
 from holdfast.core.status import TaskStatus
-from holdfast.paths import StateDir
 
 PERSON = "you"
 """Stands for the agent of an attempt that a person made by hand."""
@@ -43,6 +39,11 @@ def waits_for_person(task: TaskRow) -> bool:
     return bool(open_questions(task)) or (task.taken is not None and not task.taken.given)
 
 
+def start_by_hand(run: RunRow, task: TaskRow) -> str:
+    """Return what a person who takes a task begins with: all that there is of it, also what an agent would start without."""
+    return task.set_aside or task.carry or run.tip
+
+
 def is_being_handed_over(task: TaskRow) -> bool:
     """Tell whether the workspace of the person who took a task is being made."""
     return task.taken is not None and bool(task.taken.start) and not task.taken.ready
@@ -54,7 +55,7 @@ def needed_from_person(run: str, task: TaskRow) -> str:
         return f'{task.id} asks: {question_line(asked[0])} (`holdfast answer {run} {task.id} "…"`)'
     if task.taken is None:
         return ""
-    return f"{task.id} is {taken_words(run, task)} (`holdfast give {run} {task.id}`)"
+    return f"{task.id} is {taken_words(task)} (`holdfast give {run} {task.id}`)"
 
 
 def question_line(asked: Question) -> str:
@@ -63,12 +64,12 @@ def question_line(asked: Question) -> str:
     return f"{asked.question}  {choices}" if choices else asked.question
 
 
-def taken_words(run: str, task: TaskRow) -> str:
+def taken_words(task: TaskRow) -> str:
     """Return how a taken task stands, as words after "it is"."""
     if task.taken is not None and task.taken.given:
         return "given by you; it is taken in when the run goes on"
-    place = StateDir.of_checkout(Path()).run(run).workspace(taken_workspace_name(task.id))
-    return f"taken by you, in {place}" + (f": {task.error}" if task.error else "")
+    place = f", in {task.taken.place}" if task.taken is not None and task.taken.place else ""
+    return f"taken by you{place}" + (f": {task.error}" if task.error else "")
 
 
 # -- what the events of people change --------------------------------------------------------------------------
@@ -124,7 +125,7 @@ def fold(_run: RunRow, _limits: Limits, task: TaskRow, event: ev.TaskEvent) -> N
         case ev.HandOverStarted():
             task.taken = Taken(start=event.start)
         case ev.TaskHandedOver():
-            task.taken = replace(taken, ready=True)
+            task.taken = replace(taken, ready=True, place=event.place)
         case ev.TaskGiven():
             task.taken = replace(taken, given="back" if event.back else "check", message=event.message)
 
@@ -149,6 +150,8 @@ def release(task: TaskRow) -> None:
     """Settle whatever a person was asked or had taken. What is in the person's workspace stays there."""
     close_questions(task)
     task.taken = None
+    if task.set_aside and not task.carry:
+        task.base = ""  # an agent begins the task anew
 
 
 def end_given(task: TaskRow) -> None:

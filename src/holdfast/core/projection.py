@@ -150,6 +150,8 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Empty until the workspace is being made."""
     ready: bool = False
     """Whether the workspace was made: from then on it is the person's, and nothing else writes to it."""
+    place: str = ""
+    """Where it is, for people: a path below the checkout."""
     given: Literal["", "check", "back"] = ""
     message: str = ""
 

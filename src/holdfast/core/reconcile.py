@@ -22,11 +22,6 @@ def reconcile(state: RunState, facts: Facts) -> list[ev.Event]:
         *_branch_changes(state, facts),
         *_tasks_in_flight(state, facts),
         *_gates_in_flight(state),
-        *(
-            ev.HandOverInterrupted(task=task.id)
-            for task in state.on_hold.values()
-            if is_being_handed_over(task)
-        ),
         *shorten_waits(state, facts.wall),
     ]
 
@@ -68,13 +63,18 @@ def _branch_changes(state: RunState, facts: Facts) -> Iterator[ev.Event]:
 
 def _tasks_in_flight(state: RunState, facts: Facts) -> Iterator[ev.Event]:
     landed = {landing.task for landing in facts.branch.landings}
-    for task in [*state.active.values(), *state.landing.values(), *state.awaiting_restart.values()]:
+    handed_over = [task for task in state.on_hold.values() if is_being_handed_over(task)]
+    waiting = [*state.awaiting_restart.values(), *handed_over]
+    for task in [*state.active.values(), *state.landing.values(), *waiting]:
         if task.id not in landed:
             yield from _task_in_flight(state, task, facts)
 
 
 def _task_in_flight(state: RunState, task: TaskRow, facts: Facts) -> Iterator[ev.Event]:
-    if task.status is TaskStatus.MERGING:
+    if is_being_handed_over(task):
+        # Nobody was told of the workspace yet: it is made again.
+        yield ev.HandOverInterrupted(task=task.id)
+    elif task.status is TaskStatus.MERGING:
         yield ev.LandingInterrupted(task=task.id, attempt=task.attempt)
     elif task.status is not TaskStatus.RUNNING and task.latest.head in facts.missing_commits:
         yield ev.AttemptLost(task=task.id, attempt=task.attempt)

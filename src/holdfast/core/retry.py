@@ -102,8 +102,6 @@ def makes_no_progress(task: TaskRow) -> bool:
 
 def kind_of_next_attempt(task: TaskRow) -> AttemptKind:
     """Return the kind of the next attempt, from what the last one left."""
-    if task.taken is not None:
-        return AttemptKind.PERSON
     if task.conflict and task.carry == task.conflict:
         return AttemptKind.CONFLICT
     return AttemptKind.FIX if task.carry else AttemptKind.IMPLEMENTATION

@@ -130,9 +130,8 @@ def _attempt_lost(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptL
     task.recheck = False
     people.end_given(task)
     task.crash_count += event.cause == "crash"
-    # Older events still carry such work. A person who takes the task gets all of it.
-    dropped = task.taken is None and began_too_recently(task, limits)
-    _keep(task, "" if dropped else event.carry)
+    # Older events still carry such work.
+    _keep(task, "" if began_too_recently(task, limits) else event.carry)
     _put_aside(task, event.set_aside)
 
 
@@ -449,7 +448,7 @@ def _keep(task: TaskRow, carry: str) -> None:
 def _put_aside(task: TaskRow, commit: str) -> None:
     """Note the half-done work that the next attempt starts without. If it is all there was, the task begins anew."""
     task.set_aside = commit
-    if commit and not task.carry:
+    if commit and not task.carry and task.taken is None:
         task.base = ""
 
 

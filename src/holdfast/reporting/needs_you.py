@@ -50,7 +50,7 @@ def need_of(run: str, task: TaskRow) -> NeedOfTask | None:
         return None
     return NeedOfTask(
         task=task.id,
-        words=_short(f"is {taken_words(run, task)}"),
+        words=_short(f"is {taken_words(task)}"),
         command=f"holdfast give {run} {task.id}",
         taken=True,
     )

@@ -19,7 +19,7 @@ from holdfast.core.facts import Presence
 from holdfast.core.plan import Validator
 from holdfast.core.projection import Spent, TaskRow
 from holdfast.core.provider_limits import park_provider, provider_of
-from holdfast.core.status import FailureKind, Gate, TaskStatus
+from holdfast.core.status import AttemptKind, FailureKind, Gate, TaskStatus
 from holdfast.core.validation import judge_validation
 from tests.core.simulation.journal import NoRoomError
 from tests.core.simulation.machine import SimulatedAgent
@@ -45,6 +45,9 @@ _FAILURES = (
 
 def attempt(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
     """Bring the current attempt of a task to its end, whichever runner began it."""
+    if task.latest.kind is AttemptKind.PERSON:
+        yield from runner.world.hands.take_in(runner, task)
+        return
     machine, key = runner.machine, (task.id, task.attempt)
     agent = machine.agents.get(key)
     if agent is None:
@@ -70,7 +73,12 @@ def attempt(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
     if unrecorded := observations(runner, task):
         yield unrecorded
     runner.world.step()
-    presence = machine.inspect(key)
+    _end(runner, task, agent)
+
+
+def _end(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> None:
+    """Deliver how an attempt ended: lost, stopped, or with work to collect."""
+    presence = runner.machine.inspect((task.id, task.attempt))
     if presence is Presence.LOST and not runner.stopping:
         runner.deliver([lost(runner, task, "crash", save_last_snapshot(runner, task))])
     elif presence is Presence.LOST or (agent.cancelled and task.latest.halt is None):
@@ -184,6 +192,7 @@ def _reports(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> l
     events.append(
         ev.ProgressReported(task=name, attempt=number, progress=world.random() * 100, cost_usd=cost)
     )
+    events += world.hands.question(task)
     if name in runner.state.interface_dependents:
         events.append(ev.InterfacePublished(task=name, attempt=number, name="api", contract="c"))
     if world.room and world.random() < 0.7:
@@ -223,6 +232,8 @@ def _collect(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> l
     failure = halt.failure if halt is not None and agent.cancelled else agent.failure
     done = agent.fate == "done" and not agent.cancelled
     if failure in (FailureKind.KILLED, FailureKind.TIMEOUT) and not done and state.starts_clean(task):
+        if asked := runner.world.hands.ended_at_question(task, "", failed=True):
+            return [*asked[:-1], lost(runner, task, "stop", save_last_snapshot(runner, task))]
         return [_failed(runner, task, failure, save_last_snapshot(runner, task))]
     work = agent.work(runner.machine.now)
     if not agent.collected:
@@ -231,13 +242,15 @@ def _collect(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> l
         runner.world.step()
     commit, tree = agent.collected, f"tree{crc32(repr(work).encode())}"
     name, number, token = task.id, task.attempt, agent.token
+    carry = commit if work != NO_WORK else ""
+    if not done and failure is FailureKind.LIMIT:
+        return _limited(runner, task, agent, carry)
+    if not done and failure in (FailureKind.AUTH, FailureKind.PERMISSION):
+        return _blocked(runner, task, failure, carry)
+    if asked := runner.world.hands.ended_at_question(task, carry, failed=not done):
+        return asked
     if done:
         return [ev.AttemptDone(task=name, attempt=number, token=token, head=commit, tree=tree)]
-    carry = commit if work != NO_WORK else ""
-    if failure is FailureKind.LIMIT:
-        return _limited(runner, task, agent, carry)
-    if failure in (FailureKind.AUTH, FailureKind.PERMISSION):
-        return _blocked(runner, task, failure, carry)
     return [
         ev.AttemptFailed(
             task=name,

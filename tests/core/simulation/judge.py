@@ -13,12 +13,13 @@ from holdfast.core import events as ev
 from holdfast.core.decide import check_is_unrunnable, decide
 from holdfast.core.facts import Presence
 from holdfast.core.invariants import Evidence, Violation, replacements, violations
+from holdfast.core.people import waits_for_person
 from holdfast.core.plan import Plan
 from holdfast.core.projection import TaskRow, encode_row
 from holdfast.core.reconcile import reconcile
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
-from holdfast.core.status import TASK_IS_SETTLED, BaseStatus, FailureKind, RunStatus, TaskStatus
+from holdfast.core.status import TASK_IS_SETTLED, AttemptKind, BaseStatus, FailureKind, RunStatus, TaskStatus
 from holdfast.core.task_transitions import IllegalEventError
 from tests.core.builders import queues
 from tests.core.simulation.repository import NO_WORK, SimulatedWork
@@ -34,6 +35,8 @@ _LEAVES: dict[type[ev.Event], str] = {
     ev.AttemptFailed: "carry",
     ev.AttemptLimited: "carry",
     ev.AttemptBlocked: "carry",
+    ev.AttemptAsked: "carry",
+    ev.AttemptReturned: "carry",
     ev.AttemptLost: "carry",
     ev.MergeConflicted: "carry",
     ev.TaskRestored: "carry",
@@ -130,6 +133,10 @@ class Judge:
     def starting(self, runner: SimulatedRunner, task: str, provider: str) -> None:
         """What starts may start: it is wanted, it has a workspace, a budget and a provider, and keeps earlier work."""
         state, row = runner.state, runner.state.row
+        if state.tasks[task].latest.kind is AttemptKind.PERSON:
+            return  # A person's work costs nothing, and needs no provider.
+        if waits_for_person(state.tasks[task]):
+            self.violated(14, f"task {task} starts although it waits for a person")
         parked, stage = row.parked.get(provider), state.stage_of[task]
         if parked is not None and (parked.not_before > runner.clock or parked.shut_in == row.epoch):
             self.violated(14, f"task {task} starts through {provider}, which is parked")
@@ -242,7 +249,8 @@ class Judge:
             state.apply_all(noticed)
             runner.append(noticed)
             found = reconcile(state, runner.gather_facts({}))
-        may_come = (ev.StageGateReset, ev.ProviderParked)
+        # Whoever took a task without a runner may have been killed before it was handed over.
+        may_come = (ev.StageGateReset, ev.ProviderParked, ev.HandOverInterrupted)
         if any(not isinstance(event, may_come) for event in found):
             self.violated(13, "the run ended with something left to recover")
 
@@ -281,14 +289,7 @@ class Judge:
         if kind is ev.PlanAmended:
             self._check_amended(event.plan, landed, left)
         elif kind is ev.AttemptStarted:
-            first, second = left.get(event.task, NO_WORK)
-            found = work.get(event.start, NO_WORK)
-            if event.task in landed:
-                self.violated(2, f"task {event.task} was done again")
-            if state.tasks[event.task].recheck:
-                self.violated(6, f"task {event.task} is done again although its finished work waits")
-            if found.first < first or found.second < second:
-                self.violated(6, f"task {event.task} begins with {found}, although {first, second} was left")
+            self._check_started(state, event, landed, left)
         elif kind is ev.TaskLanded:
             landed.add(event.task)
         elif kind is ev.LandingVanished:
@@ -299,6 +300,21 @@ class Judge:
             commit = getattr(event, _LEAVES[kind])
             if commit and getattr(event, "failure", None) is not FailureKind.SIDE_LOST:
                 left[event.task] = work.get(commit, NO_WORK)
+
+    def _check_started(
+        self, state: RunState, event: ev.AttemptStarted, landed: set[str], left: dict[str, SimulatedWork]
+    ) -> None:
+        name = event.task
+        if name in landed:
+            self.violated(2, f"task {name} was done again")
+        if event.attempt_kind is AttemptKind.PERSON:
+            return  # it begins with what a person gives
+        first, second = left.get(name, NO_WORK)
+        found = self.world.repository.work.get(event.start, NO_WORK)
+        if state.tasks[name].recheck:
+            self.violated(6, f"task {name} is done again although its finished work waits")
+        if found.first < first or found.second < second:
+            self.violated(6, f"task {name} begins with {found}, although {first, second} was left")
 
     def _check_amended(self, plan: Plan, landed: set[str], left: dict[str, SimulatedWork]) -> None:
         """What landed stays in the plan; what a dropped task left is at its refs, and nobody goes on from it."""

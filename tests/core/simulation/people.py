@@ -63,6 +63,7 @@ class People:
                 runner.deliver([event])
         if self.meddles and world.resumes > 0:
             runner.begin(self._halt(runner))
+        runner.begin(world.hands.meet(runner))
         if random() < 0.2:
             runner.begin(self._repeat_results(runner))
         for _ in range(world.rates.interferences):
@@ -227,6 +228,7 @@ class People:
     def at_rest(self) -> None:
         """Decide something about a run that rests, under its lease."""
         world, random = self.world, self.world.random
+        world.hands.at_rest()
         if self.meddles:
             self._work_on_branch()
             self._retry_waiting_work()
@@ -239,18 +241,18 @@ class People:
                 self._amend(state)
             case 1:
                 blocked = [n for n, row in state.row.stages.items() if row.status is StageStatus.BLOCKED]
-                self._record(state, [*gate_waivers(state, blocked)])
+                self.record(state, [*gate_waivers(state, blocked)])
             case 2 | 3 | 4:
-                self._record(state, self._retry_or_skip(state))
+                self.record(state, self._retry_or_skip(state))
             case 5:
-                self._record(state, self._skip_stage(state))
+                self.record(state, self._skip_stage(state))
             case 6:
-                self._record(state, self._reset(state))
+                self.record(state, self._reset(state))
             case 7 | 8:
-                self._record(state, self._rewind(state))
+                self.record(state, self._rewind(state))
             case _:
                 if random() < 0.3 and not world.repository.missing:
-                    self._record(state, [ev.RunAbandoned(reason="enough")])
+                    self.record(state, [ev.RunAbandoned(reason="enough")])
 
     def _amend(self, state: RunState) -> None:
         """Somebody edits the plan of a run that rests."""
@@ -259,7 +261,7 @@ class People:
         if event is None:
             world.met("amendment refused")
             return
-        self._record(state, [event])
+        self.record(state, [event])
         if world.random() < 0.9:  # whoever is killed before git keeps it leaves that to the next runner
             world.plan = state.plan
 
@@ -267,7 +269,7 @@ class People:
         """Somebody has finished work verified again; now and then its commit is gone before that."""
         state = self.world.journal.load()
         if self.world.random() < 0.6:
-            self._record(state, [ev.TaskRetried(task=name) for name in list(state.awaiting_restart)])
+            self.record(state, [ev.TaskRetried(task=name) for name in list(state.awaiting_restart)])
         if state.awaiting_restart and self.world.random() < 0.5:
             self._lose_a_commit()
 
@@ -312,7 +314,8 @@ class People:
         closed = [s for s in free if any(state.stage(n).status is StageStatus.COMPLETED for n in s.stages)]
         return rewind_events(state, self.world.rng.choice(closed or free)) if free else []
 
-    def _record(self, state: RunState, events: list[ev.Event]) -> None:
+    def record(self, state: RunState, events: list[ev.Event]) -> None:
+        """Record a decision about a run without a runner, under its lease."""
         if not events:
             return
         world = self.world
@@ -402,7 +405,7 @@ class People:
                 ev.TaskLanded(task=name, attempt=1, commit=commit, head=head)
                 for name, head in finished.items()
             ]
-        self._record(state, events)
+        self.record(state, events)
 
     def _claims(
         self, state: RunState

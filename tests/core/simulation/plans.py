@@ -14,12 +14,12 @@ from holdfast.core.plan import AgentProvider, Limits, Plan, Stage, Task, Validat
 PROVIDERS = {
     "x": AgentProvider("p"),
     "y": AgentProvider("p", fallback="z"),
-    "z": AgentProvider("q"),
+    "z": AgentProvider("q", resumable=True),
     "w": AgentProvider("r", resumable=True, native=True),
     "v": AgentProvider("q", native=True, fallback="u"),
     "u": AgentProvider("p", fallback="v"),
 }
-"""Six agents of three providers; some fall back on another, two on each other; one goes on with its own session."""
+"""Six agents of three providers; some fall back on another, two on each other; one goes on with its own session, one if answered."""
 _AGENTS = tuple(PROVIDERS)
 _TASKS_PER_STAGE = (1, 1, 1, 1, 1, 2, 2, 3)
 _STAGES = (1, 1, 1, 1, 1, 2, 2, 3)

@@ -16,6 +16,7 @@ from holdfast.core.commands import (
     CheckTask,
     CloseStage,
     Command,
+    HandOver,
     LandTasks,
     OpenStage,
     RecordEvent,
@@ -30,7 +31,7 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.reconcile import reconcile, vanished
 from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.core.task_transitions import IllegalEventError
-from tests.core.simulation import effects
+from tests.core.simulation import effects, hands
 from tests.core.simulation.amendments import random_amendment
 from tests.core.simulation.journal import FencedError, NoRoomError
 from tests.core.simulation.plans import PROVIDERS
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 SimulatedEffect = Iterator[float | list[ev.Event]]
 """An effect yields how long it waits, or events that must be durable before it goes on."""
-MAY_COME_TOO_LATE = (ev.TaskSkipped, ev.TaskRetried, ev.StageGateWaived)
+MAY_COME_TOO_LATE = (ev.TaskSkipped, ev.TaskRetried, ev.StageGateWaived, *hands.MAY_COME_TOO_LATE)
 """What the user decided about what has moved on."""
 _SOON = 1e-6
 _RETRY_DELAY_MAX_S = 60.0
@@ -102,6 +103,7 @@ class SimulatedRunner:
         self.append([attached, *self._recover(rebooted=rebooted)])
         if not self.is_stale:
             world.judge.after_recovery(self)
+        self._end_taken()
         for task in list(state.active.values()):
             if task.status is TaskStatus.RUNNING:
                 self._start(effects.attempt(self, task), _watch(task))
@@ -161,6 +163,15 @@ class SimulatedRunner:
             wall=self.machine.wall,
         )
 
+    def _end_taken(self) -> None:
+        """Whoever works on a task that a person took is stopped."""
+        for task in self.state.active.values():
+            key = (task.id, task.attempt)
+            if task.taken is not None and self.machine.inspect(key) is Presence.ALIVE:
+                self.world.step()
+                self.require_lease()
+                self.machine.cancel(key)
+
     def _end_strays(self) -> None:
         """Whatever lives and is not the present attempt of a running task is stopped."""
         for live in self.machine.live():
@@ -214,6 +225,7 @@ class SimulatedRunner:
                 self.world.judge.decided(state, self._decided_at)
                 break
         self.carry_out(events, commands)
+        self._end_taken()
         for effect, command in durable:
             self._start(effect, command)
         if state.row.stopping and not self.stopping:
@@ -269,7 +281,7 @@ class SimulatedRunner:
                     self.world.judge.needs_help(taken.task)
                 elif isinstance(taken, ev.TaskSkipped):
                     self.world.skipped.add(taken.task)
-                elif isinstance(taken, ev.TaskRetried):
+                if isinstance(taken, ev.TaskRetried | ev.QuestionAnswered | ev.AttemptReturned):
                     self.world.judge.helped(taken.task)
             else:
                 accepted = False
@@ -340,6 +352,8 @@ class SimulatedRunner:
         self.require_lease()
         state = self.state
         match command:
+            case HandOver(task, start):
+                self._start(self.world.hands.hand_over(self, task, start), command)
             case StartAttempt(task=task, provider=provider):
                 self.world.judge.starting(self, task, provider)
                 self._start(effects.attempt(self, state.tasks[task]), command)

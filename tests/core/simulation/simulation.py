@@ -13,6 +13,7 @@ from holdfast.core.status import RunStatus
 from holdfast.core.task_transitions import IllegalEventError
 from tests.core.builders import STARTED
 from tests.core.simulation.counts import RowCounts
+from tests.core.simulation.hands import Hands
 from tests.core.simulation.journal import SimulatedJournal
 from tests.core.simulation.judge import Judge
 from tests.core.simulation.machine import SimulatedMachine
@@ -54,6 +55,7 @@ class Simulation:
         self.machine = SimulatedMachine()
         self.judge = Judge(self)
         self.people = People(self, meddle=meddle)
+        self.hands = Hands(self)
         # Not by chance, so that the other runs stay what they were.
         self.journal = SimulatedJournal(self.plan, replace(STARTED, check_base=seed % 4 == 2))
         self.runner: SimulatedRunner | None = None

@@ -151,7 +151,5 @@ async def _wait(context: RunContext, task: TaskRow) -> Sighting:
 
 def _keep_work(context: RunContext, task: TaskRow, cause: Literal["crash", "stop"]) -> ev.Event:
     commit = save_last_snapshot(context, task)
-    # Who takes a task gets all that its agent had done.
-    taken = task.taken is not None
-    carry, set_aside = (commit, "") if taken else context.state.carry_or_set_aside(task, commit, lost=True)
+    carry, set_aside = context.state.carry_or_set_aside(task, commit, lost=True)
     return ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, set_aside=set_aside, cause=cause)

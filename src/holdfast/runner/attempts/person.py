@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from pathlib import Path
 
 from holdfast.core import events as ev
 from holdfast.core.facts import Exit, ExitReason
 from holdfast.core.observations import StreamSummary
 from holdfast.core.projection import Taken, TaskRow
 from holdfast.core.status import FailureKind
+from holdfast.repo.repository import Repository
 from holdfast.repo.taken_workspaces import prepare_taken, taken_workspace
 from holdfast.repo.workspaces import WorkspaceGoneError
 from holdfast.runner.attempts.attempt_events import attempt_failed
@@ -28,8 +30,14 @@ async def hand_over(context: RunContext, name: str, start: str) -> list[ev.Event
     async with context.workspaces.hand_over_lock:
         context.require_lease()
         with doing(f"make your workspace of task {name}"):
-            await asyncio.to_thread(prepare_taken, context.repo, context.run, name, start)
-    return [ev.TaskHandedOver(task=name)]
+            path = await asyncio.to_thread(prepare_taken, context.repo, context.run, name, start)
+    return [handed_over(context.repo, name, path)]
+
+
+def handed_over(repo: Repository, name: str, path: Path) -> ev.TaskHandedOver:
+    """Return the event of a workspace that was made. Its place is told below the checkout, which may be moved."""
+    place = path.relative_to(repo.checkout) if path.is_relative_to(repo.checkout) else path
+    return ev.TaskHandedOver(task=name, place=str(place))
 
 
 async def take_in(context: RunContext, task: TaskRow) -> list[ev.Event]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.core import events as ev
-from holdfast.core.people import is_being_handed_over
+from holdfast.core.people import is_being_handed_over, start_by_hand
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import FailureKind, TaskStatus
 from holdfast.journal.protocol import Journal
 from holdfast.repo.files import is_plain_directory
 from holdfast.repo.repository import Repository
 from holdfast.repo.taken_workspaces import prepare_taken, taken_workspace
+from holdfast.runner.attempts.person import handed_over
 from holdfast.runner.context import Observer
 from holdfast.runner.decisions.user_decisions import deciding, stop_leftover_agents
 from holdfast.system_errors import doing
@@ -37,7 +38,7 @@ def take_task(repo: Repository, journal: Journal, run: str, task: str, observer:
         workspace = taken_workspace(repo, run, task)
         if is_theirs(row, workspace.path):
             return workspace.path
-        start = row.carry or state.row.tip
+        start = start_by_hand(state.row, row)
         begin = ev.HandOverStarted(task=task, start=start)
         if is_being_handed_over(row):
             record(ev.HandOverInterrupted(task=task), begin)
@@ -47,7 +48,7 @@ def take_task(repo: Repository, journal: Journal, run: str, task: str, observer:
             record(ev.TaskTaken(task=task), begin)
         with doing(f"make your workspace of task {task}"):
             path = prepare_taken(repo, run, task, start)
-        record(ev.TaskHandedOver(task=task))
+        record(handed_over(repo, task, path))
         return path
 
 
