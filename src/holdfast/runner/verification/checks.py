@@ -14,7 +14,7 @@ from holdfast.core.brief import clip
 from holdfast.core.facts import Exit, ExitReason
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import FailureKind
-from holdfast.core.unrunnable import Fault, TreePath, fault_of, program_named, tree_path, words_said
+from holdfast.core.unrunnable import CommandFault, TreePath, fault_of, program_named, tree_path, words_said
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.runner.context import RunContext
 from holdfast.runner.launch import launch_when_possible, wait_or_stop, workspace_launch
@@ -70,9 +70,9 @@ def unrunnable(context: RunContext, task: TaskRow, failed: FailedCheck, before: 
         return ""
     fault = fault_of(named, failed.command, _file_of_tree(context, tree_path(named), before, now))
     told = [one for one in task.failures[task.forgiven :] if one.check == failed.command]
-    if fault is Fault.UNSURE and any(program_named(failed.code, one.detail) == named for one in told):
-        fault = Fault.PLAN
-    return words_said(failed.output) if fault is Fault.PLAN else ""
+    if fault is CommandFault.UNSURE and any(program_named(failed.code, one.detail) == named for one in told):
+        fault = CommandFault.PLAN
+    return words_said(failed.output) if fault is CommandFault.PLAN else ""
 
 
 def _file_of_tree(context: RunContext, path: str, before: str, now: str) -> TreePath | None:
