@@ -340,7 +340,7 @@ def test_an_edited_plan_is_offered_to_the_unfinished_run_on_a_terminal(tmp_path:
     cli = Cli.of(tmp_path / "p", writes("a"), fails("b", needs=["a"]), limits={"attempts": 1})
     cli("run", "--yes")
     cli.plan(writes("a"), writes("b", needs=["a"]), writes("c"), limits={"attempts": 1})
-    code, said = on_terminal(cli, "run", answers="a\ny\n")
+    code, said = on_terminal(cli, "run", answers="ay\n")
     assert (code, "task c: new" in said, "completed" in said) == (0, True, True)
     assert cli.json("status")["metrics"]["completed"] == 3
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.unrunnable import Fault, TreePath, fault_of, program_named, tree_path, words_said
+from holdfast.core.unrunnable import CommandFault, TreePath, fault_of, program_named, tree_path, words_said
 
 _SAID = [
     (127, "sh: 1: pytset: not found\n", "pytset"),
@@ -48,11 +48,14 @@ def test_the_words_of_this_machines_shells_are_known(shell: str, command: str, t
 
 
 _FILES = {
-    "not changed, and cannot be executed": (TreePath(before=True, now=True, changed=False), Fault.PLAN),
-    "broken by the attempt": (TreePath(before=True, now=True, changed=True), Fault.AGENT),
-    "made by the attempt": (TreePath(before=False, now=True, changed=True), Fault.AGENT),
-    "deleted by the attempt": (TreePath(before=True, now=False, changed=True), Fault.AGENT),
-    "never there": (TreePath(before=False, now=False, changed=False), Fault.UNSURE),
+    "not changed, and cannot be executed": (
+        TreePath(before=True, now=True, changed=False),
+        CommandFault.PLAN,
+    ),
+    "broken by the attempt": (TreePath(before=True, now=True, changed=True), CommandFault.AGENT),
+    "made by the attempt": (TreePath(before=False, now=True, changed=True), CommandFault.AGENT),
+    "deleted by the attempt": (TreePath(before=True, now=False, changed=True), CommandFault.AGENT),
+    "never there": (TreePath(before=False, now=False, changed=False), CommandFault.UNSURE),
 }
 
 
@@ -66,15 +69,15 @@ def test_a_file_of_the_tree_is_judged_by_what_became_of_it(case: str) -> None:
 @pytest.mark.parametrize(
     ("program", "command", "fault"),
     [
-        ("pytset", "pytset -q", Fault.PLAN),
-        ("pytset", "cd src && pytset -q", Fault.PLAN),
-        ("/opt/tool", "/opt/tool --check", Fault.PLAN),
-        ("jest", "npm test", Fault.UNSURE),
-        ("test", "pytest -q", Fault.UNSURE),
+        ("pytset", "pytset -q", CommandFault.PLAN),
+        ("pytset", "cd src && pytset -q", CommandFault.PLAN),
+        ("/opt/tool", "/opt/tool --check", CommandFault.PLAN),
+        ("jest", "npm test", CommandFault.UNSURE),
+        ("test", "pytest -q", CommandFault.UNSURE),
     ],
 )
 def test_a_program_of_the_machine_is_the_plans_fault_if_the_plan_names_it(
-    program: str, command: str, fault: Fault
+    program: str, command: str, fault: CommandFault
 ) -> None:
     """A program that only a script of the tree names may be what the agent wrote there."""
     assert fault_of(program, command, None) is fault

@@ -249,6 +249,35 @@ def _ended(plan: SamplePlan, code: int) -> Callable[[Workbench], None]:
     return prepare
 
 
+# ---- amend: a check was wrong; the corrected plan has one more task, and what was done is checked, not done again ----
+
+AMEND = ("amend", RUN, "plan.yaml", "--yes", "--json")
+_MISTAKEN = SamplePlan(
+    stages=((SampleTask("a", command("echo a >> a"), check=("a", "b")),),),
+    lines={},
+    limits={"jobs": 1, "attempts": 1},
+)
+_CORRECTED = SamplePlan(
+    stages=(
+        (SampleTask("a", command("echo a >> a"), check=("a", "a")), SampleTask("c", command("echo c >> c"))),
+    ),
+    lines={"shared": ("base",), "kept": ("kept",), "a": ("a",), "c": ("c",)},
+    limits={"jobs": 1, "attempts": 1},
+)
+
+
+def _prepare_amend(bench: Workbench) -> None:
+    """Let the check fail for good, then correct the plan file."""
+    _ended(_MISTAKEN, 1)(bench)
+    (bench.repository / "plan.yaml").write_text(_CORRECTED.text())
+
+
+def _prepare_amended(bench: Workbench) -> None:
+    _prepare_amend(bench)
+    ended = bench.run(*AMEND)
+    assert ended.code == 0, ended.output
+
+
 # ---- land ----
 
 LAND = ("land", RUN, "--yes", "--json")
@@ -536,6 +565,26 @@ OPERATIONS: tuple[Operation, ...] = (
         _completes(_STOPPED),
         NextCommand(CARRY_ON),
         exit_status=INTERRUPTED,
+        has_agents=True,
+    ),
+    Operation(
+        "amend",
+        "rest",
+        _prepare_amend,
+        AMEND,
+        lambda _: (NextCommand(AMEND), NextCommand(CARRY_ON)),
+        _completes(_CORRECTED),
+        NextCommand(CARRY_ON),
+        r"agreements/.*",
+    ),
+    Operation(
+        "resume",
+        "amended",
+        _prepare_amended,
+        CARRY_ON,
+        _continue,
+        _completes(_CORRECTED),
+        NextCommand(CARRY_ON),
         has_agents=True,
     ),
     _command("land", "fast-forward", _ended(_SINGLE, 0), LAND, _is_landed, changes_checkout=True),

@@ -13,7 +13,7 @@ from holdfast.core.commands import CheckBase, Command, RecordEvent
 from holdfast.core.plan import Plan
 from holdfast.core.state import RunState
 from holdfast.core.status import BaseStatus
-from holdfast.core.unrunnable import Fault, fault_of, program_named, tree_path
+from holdfast.core.unrunnable import CommandFault, fault_of, program_named, tree_path
 
 _OPEN = (BaseStatus.PENDING, BaseStatus.RUNNING, BaseStatus.FAILED)
 _SHOWN_LINES = 10
@@ -30,7 +30,7 @@ def cannot_run(command: str, code: int, output: str) -> bool:
     A program of the tree is another matter: a task may write it, or make it executable.
     """
     named = program_named(code, output)
-    return bool(named) and not tree_path(named) and fault_of(named, command, None) is Fault.PLAN
+    return bool(named) and not tree_path(named) and fault_of(named, command, None) is CommandFault.PLAN
 
 
 def is_base_in_the_way(state: RunState) -> bool:

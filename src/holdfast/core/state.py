@@ -232,6 +232,7 @@ class RunState:
             name: known.get(name) or TaskRow(id=name, attempt=numbers.pop(name, 0)) for name in self.names
         }
         self.row.dropped = numbers
+        self.selected = None if self.selected is None else self.selected.intersection(self.names)
         for name in self.names:
             if name in terms:
                 now = terms_of(plan, self.specs[name])

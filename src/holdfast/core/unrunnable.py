@@ -27,7 +27,7 @@ _SAID = re.compile(
 )
 
 
-class Fault(StrEnum):
+class CommandFault(StrEnum):
     """Whose fault it is. `UNSURE`: the task may have been to create it; the agent gets one more attempt."""
 
     AGENT = "agent"
@@ -67,16 +67,16 @@ def tree_path(program: str) -> str:
     return "" if ".." in parts else "/".join(parts)
 
 
-def fault_of(program: str, command: str, file: TreePath | None) -> Fault:
+def fault_of(program: str, command: str, file: TreePath | None) -> CommandFault:
     """Return whose fault it is that a program of a command, or of a script that it runs, could not be executed.
 
     `file` is what git shows if the program is a file of the tree.
     """
     if file is None:
-        return Fault.PLAN if _names(command, program) else Fault.UNSURE
+        return CommandFault.PLAN if _names(command, program) else CommandFault.UNSURE
     if not file.now:
-        return Fault.AGENT if file.before else Fault.UNSURE
-    return Fault.AGENT if file.changed else Fault.PLAN
+        return CommandFault.AGENT if file.before else CommandFault.UNSURE
+    return CommandFault.AGENT if file.changed else CommandFault.PLAN
 
 
 def _names(command: str, program: str) -> bool:

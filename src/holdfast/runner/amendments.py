@@ -6,6 +6,7 @@ The decision of a user about a run at rest is in `decisions/amend.py`; the rules
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 
 from msgspec.structs import replace
 
@@ -88,8 +89,9 @@ def keep_plan(repo: Repository, journal: JournalReader, run: str, plan: Plan) ->
 
 async def keep_amended_plan(context: RunContext) -> None:
     """Have git keep the plan that the run has now. Idempotent; every runner does it when it begins."""
-    reader = context.journal.reader()
-    await asyncio.to_thread(keep_plan, context.repo, reader, context.run, context.state.plan)
+    context.require_lease()
+    with closing(context.journal.reader()) as reader:
+        await asyncio.to_thread(keep_plan, context.repo, reader, context.run, context.state.plan)
 
 
 async def end_restarted(context: RunContext, task: TaskRow) -> None:

@@ -32,7 +32,7 @@ def _edited(rng: Random, state: RunState) -> Plan:
     for _ in range(rng.randint(1, 3)):
         match rng.randint(0, 7):
             case 0:
-                plan = _with_new_task(rng, plan)
+                plan = _with_new_task(rng, plan, state)
             case 1:
                 plan = _without_a_task(rng, plan)
             case 2:
@@ -49,17 +49,23 @@ def _edited(rng: Random, state: RunState) -> Plan:
     return plan
 
 
-def _with_new_task(rng: Random, plan: Plan) -> Plan:
-    """Add a task, which another one of its stage or a later one may need."""
+def _with_new_task(rng: Random, plan: Plan, state: RunState) -> Plan:
+    """Add a task, which others of its stage may need: above all those whose finished work waits."""
     number = sum(task.id.startswith("new") for _, task in plan.tasks())
     if number >= _NEW_TASKS_MAX or not plan.stages:
         return plan
-    at = rng.randrange(len(plan.stages))
+    waiting = [
+        at for at, one in enumerate(plan.stages) if any(t.id in state.awaiting_restart for t in one.tasks)
+    ]
+    at = rng.choice(waiting) if waiting else rng.randrange(len(plan.stages))
     new = Task(id=f"new{number}{at}", prompt="do it", verify=("check",) if rng.random() < 0.5 else ())
     if any(task.id == new.id for _, task in plan.tasks()):
         return plan
     stage = plan.stages[at]
-    tasks = [replace(t, needs=(*t.needs, new.id)) if rng.random() < 0.2 else t for t in stage.tasks]
+    tasks = [
+        replace(t, needs=(*t.needs, new.id)) if t.id in state.awaiting_restart or rng.random() < 0.2 else t
+        for t in stage.tasks
+    ]
     return _with_stage(plan, replace(stage, tasks=(*tasks, new)))
 
 

@@ -21,7 +21,14 @@ from holdfast.core.outcome import (
 from holdfast.core.projection import TaskRow
 from holdfast.core.retry import CUT_SHORT
 from holdfast.core.status import FailureKind, NetworkAccess
-from holdfast.core.unrunnable import CANNOT_EXECUTE, Fault, fault_of, program_named, tree_path, words_said
+from holdfast.core.unrunnable import (
+    CANNOT_EXECUTE,
+    CommandFault,
+    fault_of,
+    program_named,
+    tree_path,
+    words_said,
+)
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_commit import WorkCommit, commit_work
@@ -210,7 +217,7 @@ def _unless_not_executed(
     output = context.fleet.output(context.agent_key(task)).data.decode(errors="replace")
     named = program_named(exit_.code, output)
     argv = own or (agent.command if agent is not None else ())
-    if not named or tree_path(named) or fault_of(named, " ".join(argv), None) is not Fault.PLAN:
+    if not named or tree_path(named) or fault_of(named, " ".join(argv), None) is not CommandFault.PLAN:
         return outcome
     return Outcome(OutcomeKind.BLOCKED, FailureKind.ENVIRONMENT, words_said(output))
 

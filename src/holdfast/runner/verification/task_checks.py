@@ -10,7 +10,7 @@ import asyncio
 from holdfast.core import events as ev
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import FailureKind
-from holdfast.core.unrunnable import Fault, TreePath, fault_of, program_named, tree_path, words_said
+from holdfast.core.unrunnable import CommandFault, TreePath, fault_of, program_named, tree_path, words_said
 from holdfast.runner.context import RunContext
 from holdfast.runner.verification.checks import ChecksStopped, FailedCheck, run_checks
 from holdfast.runner.workspace_setup import SetupFailedError, failed_by_work, set_up
@@ -70,9 +70,9 @@ def unrunnable(context: RunContext, task: TaskRow, failed: FailedCheck, before: 
         return ""
     fault = fault_of(named, failed.command, _file_of_tree(context, tree_path(named), before, now))
     told = [one for one in task.failures[task.forgiven :] if one.check == failed.command]
-    if fault is Fault.UNSURE and any(program_named(failed.code, one.detail) == named for one in told):
-        fault = Fault.PLAN
-    return words_said(failed.output) if fault is Fault.PLAN else ""
+    if fault is CommandFault.UNSURE and any(program_named(failed.code, one.detail) == named for one in told):
+        fault = CommandFault.PLAN
+    return words_said(failed.output) if fault is CommandFault.PLAN else ""
 
 
 def _file_of_tree(context: RunContext, path: str, before: str, now: str) -> TreePath | None:
