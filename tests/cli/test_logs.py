@@ -103,8 +103,8 @@ def test_without_a_task_all_of_them_are_shown_with_their_names(spoken: Cli) -> N
 def test_following_goes_on_over_attempts_until_the_task_is_settled(tmp_path: Path) -> None:
     """A check fails, a second agent works: both are heard, and what happened between them is told beside the output."""
     at_work, go_on = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go-on")
-    script = f"echo try $(cat a.txt 2>/dev/null | wc -l); {at_work.give}; {go_on.take}; echo x >> a.txt"
-    task = {"id": "a", "run": ["sh", "-c", script], "verify": ["test $(wc -l < a.txt) = 2"]}
+    script = f"echo try $(cat mine.txt 2>/dev/null | wc -l); {at_work.give}; {go_on.take}; echo x >> mine.txt"
+    task = {"id": "a", "run": ["sh", "-c", script], "verify": ["test $(wc -l < mine.txt) = 2"]}
     cli = Cli.of(tmp_path / "p", task)
     runner = cli.start("run", "--yes")
     at_work.wait()
