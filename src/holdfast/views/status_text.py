@@ -142,7 +142,7 @@ def next_steps(view: StatusView) -> Iterator[str]:
     """Yield the commands that make sense now, each with what it does."""
     run = view.run
     if run.held_by:
-        yield f"`holdfast logs {run.id} TASK -f` follows an agent; `holdfast stop {run.id}` stops the run; it can resume."
+        yield f"`holdfast logs {run.id} -f` follows its agents; `holdfast stop {run.id}` stops the run; it can resume."
     elif run.landed_in:
         branches = one_line(", ".join(run.landed_in), 80)
         yield f"Its result is in {branches}. `holdfast review {run.id}` shows it; `holdfast clean {run.id}` frees its disk space."
