@@ -88,7 +88,7 @@ SMALL = {
     "agents/acp/permissions.py": "the policy that answers an agent's requests, apart from the protocol",
     "agents/consent.py": "what an agreement covers; asked by commands, the runner and the MCP server",
     "boot.py": "the one reader of the boot id; supervisors load it, so it stays apart from what is heavier",
-    "core/budgets.py": "who may use how much; asked by decide, runner and views",
+    "views/log_text.py": "what one entry of a log looks like; streams are read, and lines printed, elsewhere",
     "cli/filter_consent.py": "the question about new content filters, asked by three commands",
     "runner/content_filters.py": "which content filters the user accepted, for every command and an agent that leads",
     "core/conflicts.py": "the rule that no side of a conflict is lost",

@@ -61,8 +61,8 @@ class AgentProject:
         return self.cli.project.git("ls-tree", "-r", "--name-only", f"holdfast/{RUN}")
 
     def log(self, task: str) -> str:
-        """Return what the newest attempt at a task printed."""
-        return self.cli("logs", RUN, task).out
+        """Return the bytes that the newest attempt at a task printed."""
+        return self.cli("logs", RUN, task, "--raw").out
 
     def exit_of(self, task: str, attempt: int = 1) -> Exit:
         """Return how the agent of an attempt ended."""

@@ -91,7 +91,8 @@ def test_a_task_that_does_not_exist_is_refused(words: str, blocked: Cli) -> None
 
 
 @pytest.mark.parametrize(
-    "words", [["run", "--jobs", "0"], ["logs"], ["inspect", "--at", "-1"], ["run", "--nope"]]
+    "words",
+    [["run", "--jobs", "0"], ["logs", "--attempt", "0"], ["inspect", "--at", "-1"], ["run", "--nope"]],
 )
 def test_wrong_usage_ends_with_2(words: list[str], tmp_path: Path) -> None:
     """Argument mistakes have the same code as any bad input."""

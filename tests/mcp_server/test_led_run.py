@@ -168,6 +168,29 @@ def test_a_checkpoint_saves_the_work_and_says_how_far_it_is(tmp_path: Path) -> N
     led(play)
 
 
+def test_a_claim_that_reports_more_than_its_budget_is_ended(tmp_path: Path) -> None:
+    """Money over MCP binds like any other: the claim is over, its work is kept, and the next one is told why."""
+    project = Project.create(tmp_path / "p")
+    plan = plan_of(asks("a"), limits={"attempt_cost_usd": 1})
+
+    async def play() -> None:
+        async with leading(project.path) as leader:
+            await leader("open_run", plan=plan)
+            claim = await leader.claim("a")
+            write(Path(claim["workspace"]) / "a.txt", "half\n")
+            await leader("checkpoint", task="a", token=claim["token"], cost_usd=0.75)
+            await leader("checkpoint", task="a", token=claim["token"], cost_usd=0.75)
+            again = (await leader("list_ready", wait_s=30))["ready"]
+            assert [task["task"] for task in again] == ["a"]
+            with pytest.raises(RefusedError, match="not held any more"):
+                await leader("complete_task", task="a", token=claim["token"])
+            second = await leader.claim("a")
+            assert "its agent reported 1.5 USD" in second["brief"]
+            assert (Path(second["workspace"]) / "a.txt").read_text() == "half\n"
+
+    led(play)
+
+
 def test_a_checkpoint_that_could_not_be_saved_is_refused_with_the_reason(tmp_path: Path) -> None:
     """The agent must not take the checkpoint before it for this one. It still holds its claim."""
     project = Project.create(tmp_path / "p")

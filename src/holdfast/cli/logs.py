@@ -1,75 +1,211 @@
-"""`logs`: what the agent of an attempt printed."""
+"""`logs`: what the agents of a run printed, readable or byte by byte, and as it comes."""
 
 from __future__ import annotations
 
 import sys
 import time
 from argparse import Namespace
-from codecs import getincrementaldecoder
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
-from holdfast.cli.arguments import RUN_OF_TASK, TASK, Arguments, flag, option, positive
-from holdfast.cli.open_repo import choose_task, open_read_only
+from holdfast.agents.presets import Preset, find_agent, presets_of
+from holdfast.agents.streams.error_patterns import ErrorPatterns
+from holdfast.cli.arguments import OPTIONAL_TASK, RUN, Arguments, flag, one_of, option, positive
+from holdfast.cli.log_output import LogOutput, make_output
+from holdfast.cli.open_repo import ReadOnlyRepo, choose_run_or_task, open_read_only
 from holdfast.core.facts import Presence
+from holdfast.core.projection import TaskRow
+from holdfast.core.state import RunState
+from holdfast.core.status import TASK_IS_SETTLED, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
 from holdfast.journal.protocol import StoredRun
-from holdfast.views.text import count, terminal_safe
+from holdfast.views.event_text import event_sentence
+from holdfast.views.text import count
 
-_FOLLOW_POLL_S = 0.1
-
+_FOLLOW_POLL_S = 0.2
+_PIECE_BYTES = 1024 * 1024
+_OVER = (*TASK_IS_SETTLED, TaskStatus.ABANDONED)
 
 ARGUMENTS: Arguments = (
-    RUN_OF_TASK,
-    TASK,
-    flag("-f --follow", "follow until the attempt ends"),
+    RUN,
+    OPTIONAL_TASK,
+    flag("-f --follow", "follow, over all attempts, until the task is settled or the run rests"),
     option("--attempt", "N", "an earlier attempt (the newest)", type=positive),
+    one_of(
+        flag("--raw", "print the very bytes that agents printed"),
+        flag("--json", "print each entry as a line of JSON"),
+    ),
 )
 
 
 def execute(args: Namespace) -> int:
-    """Print what the agent of an attempt printed; `-f` follows until it ends.
+    """Print what the agents of a run, or of one task, printed. Agents' event streams become readable lines.
 
-    Byte for byte, but without control characters on a terminal.
+    Without a task, the lines of all tasks come with the task's name before them. What is told about the log itself goes to
+    standard error.
     """
     opened = open_read_only()
-    stored, task = choose_task(opened, args.run, args.task)
-    attempt = _attempt_number(stored, task, args.attempt)
-    key = LaunchKey(stored.row.run, task, attempt, AGENT_STEP)
-    decode = getincrementaldecoder("utf-8")(errors="replace").decode
-    printed = 0
-    for chunk in _chunks(open_fleet(opened.state_dir.fleet), key, follow=args.follow):
-        printed += len(chunk)
-        sys.stdout.buffer.write(terminal_safe(decode(chunk)).encode() if sys.stdout.isatty() else chunk)
-        sys.stdout.buffer.flush()
-    if not printed:
-        print(f"{task} printed nothing in attempt {attempt}.", file=sys.stderr)
+    stored, task = choose_run_or_task(opened, args.run, args.task)
+    state = stored.state()
+    if args.attempt is not None and task is None:
+        raise HoldfastError("--attempt needs a task", "`holdfast logs RUN TASK --attempt N`")
+    _require_started(stored, task, args.attempt)
+    names = state.names if task is None else [task]
+    shown = _ShownLogs(opened, stored.row.run, names, args.attempt, args)
+    if args.follow:
+        shown.follow(stored.last_seq)
+    else:
+        shown.print_all(state)
+    shown.close()
     return ExitCode.DONE
 
 
-def _chunks(fleet: Fleet, key: LaunchKey, *, follow: bool) -> Iterator[bytes]:
-    """Yield the log as it grows. It checks for the end before each read, so the last output is included."""
-    seen = 0
-    while True:
-        over = not follow or fleet.inspect(key).presence is not Presence.ALIVE
-        piece = fleet.output(key, seen)
-        seen = piece.start + len(piece.data)
-        yield piece.data
-        if over:
-            return
-        time.sleep(_FOLLOW_POLL_S)
-
-
-def _attempt_number(stored: StoredRun, task: str, wanted: int | None) -> int:
-    newest = stored.state().tasks[task].attempt
+def _require_started(stored: StoredRun, task: str | None, wanted: int | None) -> None:
+    tasks = stored.state().tasks
+    newest = max((row.attempt for row in tasks.values() if task in (None, row.id)), default=0)
     if wanted is not None and wanted > newest:
         raise HoldfastError(
             f"task {task} has had {count(newest, 'attempt')}, not {wanted}",
             "leave out --attempt for the newest",
         )
     if newest == 0:
-        raise HoldfastError(
-            f"task {task} has not been started", f"`holdfast status {stored.row.run}` shows what it waits for"
-        )
-    return wanted or newest
+        what = f"task {task} has not been started" if task else "no task has been started"
+        raise HoldfastError(what, f"`holdfast status {stored.row.run}` shows what it waits for")
+
+
+@dataclass(slots=True)
+class _AttemptLog:
+    """The output of one attempt, as far as it was printed."""
+
+    key: LaunchKey
+    output: LogOutput
+    seen: int = 0
+    printed: int = 0
+
+    def print_more(self, fleet: Fleet) -> None:
+        """Print what is new. What is no longer kept is told, and left out."""
+        while True:
+            piece = fleet.output(self.key, self.seen, _PIECE_BYTES)
+            if piece.data and piece.start > self.seen:
+                gap = f"{piece.start - self.seen:,} bytes of output"
+                _note(
+                    f"{self.key.owner}: {gap} of attempt {self.key.attempt} are not kept any more and left out."
+                )
+                self.output.skip()
+            self.seen = piece.start + len(piece.data)
+            self.printed += len(piece.data)
+            self.output.write(piece.data)
+            if not piece.data or self.seen >= piece.end:
+                return
+
+
+@dataclass(slots=True)
+class _ShownLogs:
+    """The logs of some tasks of a run, as they are printed."""
+
+    opened: ReadOnlyRepo
+    run: str
+    names: list[str]
+    only: int | None
+    args: Namespace
+    logs: dict[str, _AttemptLog] = field(default_factory=dict)
+    fleet: Fleet = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.fleet = open_fleet(self.opened.state_dir.fleet)
+
+    def print_all(self, state: RunState) -> None:
+        """Print the newest attempt of each task, in the order of their starts."""
+        rows = [state.tasks[name] for name in self.names if state.tasks[name].attempt]
+        for row in sorted(rows, key=lambda row: row.latest.started_at):
+            self._print_attempt(state, row, self.only or row.attempt)
+
+    def follow(self, seq: int) -> None:
+        """Print output as it comes, attempt after attempt, until nothing more can come."""
+        while True:
+            stored = self.opened.require_journal().load(self.run)
+            state = stored.state()
+            # Asked before the output is read, so the last output is included.
+            over = self._is_over(state) and not any(map(self._is_alive, self._rows(state)))
+            for row in self._rows(state):
+                self._print_new(state, row)
+            seq = self._tell_events(seq)
+            if over:
+                return
+            time.sleep(_FOLLOW_POLL_S)
+
+    def close(self) -> None:
+        """Print what was held back, and say who was silent if one task was asked for."""
+        for log in self.logs.values():
+            log.output.close()
+        silent = [log.key for log in self.logs.values() if not log.printed]
+        if len(self.names) == 1:
+            for key in silent:
+                _note(f"{key.owner} printed nothing in attempt {key.attempt}.")
+
+    def _rows(self, state: RunState) -> Iterator[TaskRow]:
+        return (state.tasks[name] for name in self.names if state.tasks[name].attempt)
+
+    def _is_over(self, state: RunState) -> bool:
+        if self.only is not None or self.opened.holder(self.run) is None:
+            return True
+        return all(state.tasks[name].status in _OVER for name in self.names)
+
+    def _is_alive(self, row: TaskRow) -> bool:
+        key = self._key(row.id, self.only or row.attempt)
+        return self.fleet.inspect(key).presence is Presence.ALIVE
+
+    def _print_new(self, state: RunState, row: TaskRow) -> None:
+        """Print the rest of the attempt that was shown last, and those after it."""
+        begun = self.logs[row.id].key.attempt if row.id in self.logs else self.only or row.attempt
+        for attempt in range(begun, (self.only or row.attempt) + 1):
+            self._print_attempt(state, row, attempt)
+
+    def _print_attempt(self, state: RunState, row: TaskRow, attempt: int) -> None:
+        log = self.logs.get(row.id)
+        if log is None or log.key.attempt != attempt:
+            if log is not None:
+                log.output.close()
+            log = self.logs[row.id] = _AttemptLog(
+                self._key(row.id, attempt), self._output(state, row, attempt)
+            )
+        log.print_more(self.fleet)
+
+    def _key(self, task: str, attempt: int) -> LaunchKey:
+        return LaunchKey(self.run, task, attempt, AGENT_STEP)
+
+    def _output(self, state: RunState, row: TaskRow, attempt: int) -> LogOutput:
+        agent = _agent_of(self.opened, state, row, attempt)
+        prefix = f"{row.id} | " if len(self.names) > 1 else ""
+        stream = "raw" if agent is None else agent.stream
+        patterns = ErrorPatterns() if agent is None else agent.error_patterns()
+        about = {"task": row.id, "attempt": attempt} if self.args.json else None
+        return make_output("raw" if self.args.raw else stream, patterns, prefix, about)
+
+    def _tell_events(self, seq: int) -> int:
+        """Say what became of the followed tasks since an event: checks, retries, landings."""
+        for record in self.opened.require_journal().events(self.run, after=seq):
+            seq = record.seq
+            if getattr(record.event, "task", "") in self.names and (words := event_sentence(record.event)):
+                _note(f"-- {words}")
+        return seq
+
+
+def _agent_of(opened: ReadOnlyRepo, state: RunState, row: TaskRow, attempt: int) -> Preset | None:
+    """Return the agent of an attempt; None if the task is a command, or the agent is not known any more."""
+    spec, plan = state.specs[row.id], state.plan
+    if spec.run:
+        return None
+    past = next((one.agent for one in row.past if one.attempt == attempt), "")
+    latest = row.latest.agent if attempt == row.attempt else past
+    try:
+        return find_agent(latest or spec.agent or plan.agent, plan.agents, presets_of(opened.checkout))
+    except HoldfastError:
+        return None
+
+
+def _note(words: str) -> None:
+    sys.stdout.flush()
+    print(words, file=sys.stderr, flush=True)

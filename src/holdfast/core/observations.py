@@ -84,6 +84,30 @@ class AgentFinished:
     text: str = ""
 
 
+class EntryKind(StrEnum):
+    """What one entry of a readable log is."""
+
+    MESSAGE = "message"
+    TOOL = "tool"
+    EDIT = "edit"
+    RESULT = "result"
+    ERROR = "error"
+    END = "end"
+    PLAIN = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """What one event of a stream reads like: a line, and the lines below it. For people only; nothing follows from it.
+
+    `detail` of an edit has a sign before each line, as a diff has. A plain entry is a line that was no event.
+    """
+
+    kind: EntryKind
+    text: str = ""
+    detail: str = ""
+
+
 Observation = Activity | Usage | SessionNamed | PermissionDenied | TroubleSeen | AgentFinished
 
 

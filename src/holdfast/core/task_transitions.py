@@ -36,6 +36,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from holdfast.core import events as ev, people
+from holdfast.core.accounts import add_reported, add_streamed, add_time, add_validation, file_attempt
 from holdfast.core.plan import Limits
 from holdfast.core.projection import (
     AttemptCommit,
@@ -43,7 +44,6 @@ from holdfast.core.projection import (
     Failure,
     Halt,
     NoScore,
-    PastAttempt,
     Report,
     RunRow,
     Score,
@@ -80,7 +80,7 @@ def _nothing_more(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskEven
 
 def _attempt_started(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptStarted) -> None:
     task.last_report = task.latest.report or task.last_report
-    _file_attempt(task)
+    file_attempt(task)
     task.attempt = event.attempt
     task.latest = AttemptRow(
         token=event.token,
@@ -103,7 +103,7 @@ def _attempt_done(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptD
     attempt.session_commit = event.head
     people.end_given(task)
     task.summary, task.set_aside = event.summary, ""
-    _add_time(run, task, event.duration_s)
+    add_time(run, task, event.duration_s)
     task.commits.append(AttemptCommit(attempt=event.attempt, commit=event.head, kind=attempt.kind))
     # Work went well through this provider: its next limit is a first one again.
     if attempt.provider in run.parked:
@@ -119,7 +119,7 @@ def _attempt_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attemp
     if side_lost:
         task.carry = task.conflict
     _put_aside(task, event.set_aside)
-    _add_time(run, task, event.duration_s)
+    add_time(run, task, event.duration_s)
     run.clock = max(run.clock, event.clock)
     task.not_before = event.clock + delay_after(event.failure, task.charged, limits.retry_delay_s)
 
@@ -173,7 +173,7 @@ def _end_uncharged(
     task.error = "" if isinstance(event, ev.AttemptAsked) else event.error
     task.carry = event.carry or task.carry
     task.set_aside = ""
-    _add_time(run, task, event.duration_s)
+    add_time(run, task, event.duration_s)
 
 
 def _attempt_halted(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptHalted) -> None:
@@ -182,9 +182,7 @@ def _attempt_halted(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attemp
 
 def _agent_observed(run: RunRow, limits: Limits, task: TaskRow, event: ev.AgentObserved) -> None:
     attempt = task.latest
-    said = Spent(tokens=event.tokens, cost_usd=event.cost_usd, cache_read=event.cache_read)
-    attempt.heard = attempt.heard.plus(said.beyond(attempt.heard))
-    _add_spending(run, task, attempt.heard)
+    add_streamed(run, task, event)
     if event.session:
         attempt.session, attempt.session_workspace = event.session, attempt.workspace_number
     attempt.activity, attempt.in_tool, attempt.trouble = event.activity, event.in_tool, event.trouble
@@ -198,8 +196,7 @@ def _progress_reported(run: RunRow, limits: Limits, task: TaskRow, event: ev.Pro
     # An omitted part stays as it was, except the obstacle: an agent that reports none has none any more.
     attempt.report = replace(attempt.report or Report(), **{**said, "blocked": event.blocked})
     attempt.report_bytes = event.heard or attempt.report_bytes
-    attempt.reported = attempt.reported.plus(Spent(tokens=event.tokens, cost_usd=event.cost_usd))
-    _add_spending(run, task, attempt.reported)
+    add_reported(run, task, event)
 
 
 def _interface_published(run: RunRow, limits: Limits, task: TaskRow, event: ev.InterfacePublished) -> None:
@@ -233,7 +230,7 @@ def _checks_interrupted(run: RunRow, limits: Limits, task: TaskRow, event: ev.Ch
 def _validator_scored(run: RunRow, limits: Limits, task: TaskRow, event: ev.ValidatorScored) -> None:
     score = Score(score=event.score, feedback=event.feedback)
     task.latest.scores = {**task.latest.scores, event.validator: score}
-    _add_validation(run, task, event)
+    add_validation(run, task, event)
 
 
 def _validator_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.ValidatorFailed) -> None:
@@ -241,16 +238,7 @@ def _validator_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.Vali
     tries = known[event.validator].tries + 1 if event.validator in known else 1
     failed = NoScore(tries=tries, error=event.error, detail=event.detail)
     task.latest.without_score = {**known, event.validator: failed}
-    _add_validation(run, task, event)
-
-
-def _add_validation(run: RunRow, task: TaskRow, event: ev.ValidatorScored | ev.ValidatorFailed) -> None:
-    used = Spent(tokens=event.tokens, cost_usd=event.cost_usd, cache_read=event.cache_read)
-    if used == Spent():
-        return
-    before = task.validation_spent.get(event.agent, Spent())
-    task.validation_spent = {**task.validation_spent, event.agent: before.plus(used)}
-    _add_to_totals(run, task, used)
+    add_validation(run, task, event)
 
 
 def _validation_delayed(run: RunRow, limits: Limits, task: TaskRow, event: ev.ValidationDelayed) -> None:
@@ -365,7 +353,7 @@ def _task_retried(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRetr
 def _task_rewound(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskRetried | ev.TaskRewound) -> None:
     """Reset the task as if nothing had been tried; only the number of attempts stays."""
     _task_reset(run, limits, task, event)
-    _file_attempt(task)
+    file_attempt(task)
     task.latest = AttemptRow()
     task.base = task.summary = task.carry = task.set_aside = task.conflict = ""
     task.conflict_files = ()
@@ -407,36 +395,6 @@ def _fail(task: TaskRow, kind: FailureKind, error: str, detail: str, check: str 
     task.failures.append(
         Failure(attempt=task.attempt, kind=kind, error=error, detail=detail, check=check, tree=tree)
     )
-
-
-def _file_attempt(task: TaskRow) -> None:
-    """Keep what the latest attempt used, before the next one replaces its row."""
-    before = task.latest
-    if before.token:
-        used = PastAttempt(
-            attempt=task.attempt, agent=before.agent, spent=before.spent, worked_s=before.worked_s
-        )
-        task.past = [*task.past, used]
-
-
-def _add_time(run: RunRow, task: TaskRow, seconds: float) -> None:
-    task.latest.worked_s += seconds
-    task.worked_s += seconds
-    run.worked_s += seconds
-
-
-def _add_spending(run: RunRow, task: TaskRow, account: Spent) -> None:
-    """Bring an attempt's account up to what one of its two sources says. The larger one counts, so nothing counts twice."""
-    more = account.beyond(task.latest.spent)
-    task.latest.spent = task.latest.spent.plus(more)
-    _add_to_totals(run, task, more)
-
-
-def _add_to_totals(run: RunRow, task: TaskRow, more: Spent) -> None:
-    for row in (task, run):
-        row.tokens += more.tokens
-        row.cost_usd += more.cost_usd
-        row.cache_read += more.cache_read
 
 
 def _keep(task: TaskRow, carry: str) -> None:

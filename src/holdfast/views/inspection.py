@@ -66,6 +66,8 @@ class AttemptView(msgspec.Struct, kw_only=True):
     set_aside: str | None = None
     agent: str = ""
     session: str = ""
+    tokens: int | None = None
+    cost_usd: float | None = None
     spending: Spending = Spending()
     errors: list[ErrorView] = []
 
@@ -139,7 +141,8 @@ def _history(state: RunState, name: str, status: TaskStatus, attempts: list[Atte
     run = state.row.run
     spent = {one.attempt: one for one in attempts_of(row)}
     for attempt in attempts:
-        attempt.spending = spent.get(attempt.attempt, attempt.spending)
+        attempt.spending = used = spent.get(attempt.attempt, attempt.spending)
+        attempt.tokens, attempt.cost_usd = used.tokens, used.cost_usd
     refs = [ids.task_ref(run, name, made.attempt) for made in row.commits]
     refs += [ids.cut_short_ref(run, name, one.attempt) for one in attempts if one.set_aside]
     return TaskHistory(

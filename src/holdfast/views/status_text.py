@@ -176,7 +176,7 @@ def next_steps(view: StatusView) -> Iterator[str]:
     """Yield the commands that make sense now, each with what it does."""
     run = view.run
     if run.held_by:
-        yield f"`holdfast status {run.id} -f` follows it, `holdfast logs {run.id} TASK -f` one agent; `holdfast stop {run.id}` stops it; it can resume."
+        yield f"`holdfast status {run.id} -f` follows it, `holdfast logs {run.id} -f` its agents; `holdfast stop {run.id}` stops it; it can resume."
     elif run.landed_in:
         branches = one_line(", ".join(run.landed_in), 80)
         yield f"Its result is in {branches}. `holdfast review {run.id}` shows it; `holdfast clean {run.id}` frees its disk space."

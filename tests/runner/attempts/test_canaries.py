@@ -133,7 +133,13 @@ def test_no_page_or_export_has_a_canary(leaky: Cli) -> None:
         ("list",),
     ]
     pages += [("inspect", run, f"t{number}", "--brief") for number in range(2)]
-    pages += [("logs", run, "t1"), ("inspect", "--json"), ("status", "--json"), ("resume", "--dry-run")]
+    pages += [
+        ("logs", run, "t1"),
+        ("logs", run, "--raw"),
+        ("inspect", "--json"),
+        ("status", "--json"),
+        ("resume", "--dry-run"),
+    ]
     found = []
     for words in pages:
         done = leaky(*words)

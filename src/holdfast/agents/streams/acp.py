@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
+from holdfast.agents.streams import log_entries as entries
 from holdfast.agents.streams.dialect import StreamDialect, count, number, text
 from holdfast.core import observations as obs
 
@@ -35,6 +36,8 @@ class AcpLine(StrEnum):
 class AcpStream(StreamDialect):
     """One conversation with an ACP agent."""
 
+    _text = ""
+
     def read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         """Yield what one line tells."""
         match text(event, "type"):
@@ -55,3 +58,28 @@ class AcpStream(StreamDialect):
             case AcpLine.DONE:
                 stop = text(event, "stop_reason")
                 yield _STOPS.get(stop, obs.AgentFinished())
+
+    def log_rest(self) -> Iterator[obs.LogEntry]:
+        """Yield a message that was cut off."""
+        yield from entries.message(self._text)
+
+    def log(self, event: dict[str, Any]) -> Iterator[obs.LogEntry]:
+        """Yield how one line reads. A message in pieces is told once it is whole: when something else comes."""
+        kind = text(event, "type")
+        if kind == AcpLine.TEXT:
+            self._text += text(event, "text")
+            return
+        if kind in (AcpLine.USAGE, AcpLine.SESSION):
+            return
+        yield from entries.message(self._text)
+        self._text = ""
+        match kind:
+            case AcpLine.TOOL if tool := text(event, "tool"):
+                yield from entries.tool_call(tool, {})
+            case AcpLine.REFUSED:
+                yield from entries.error(f"not allowed: {text(event, 'what')}")
+            case AcpLine.ERROR:
+                yield from entries.error(f"{text(event, 'message')} {text(event, 'detail')}")
+            case AcpLine.DONE:
+                stop = _STOPS.get(text(event, "stop_reason"))
+                yield from entries.end() if stop is None else entries.error(stop.message)

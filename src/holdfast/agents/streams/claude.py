@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from holdfast.agents.streams import log_entries as entries
 from holdfast.agents.streams.dialect import StreamDialect, count, mapping, number, rows, text
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core import observations as obs
@@ -38,6 +39,35 @@ class ClaudeStream(StreamDialect):
                 yield from _rate_limit(mapping(event, "rate_limit_info") or event)
             case "result":
                 yield from self._result(event)
+
+    def log(self, event: dict[str, Any]) -> Iterator[obs.LogEntry]:
+        """Yield how one event reads."""
+        match text(event, "type"):
+            case "assistant":
+                for part in rows(event, "message", "content"):
+                    if text(part, "type") == "tool_use":
+                        yield from entries.tool_call(text(part, "name"), part.get("input"))
+                    yield from entries.message(text(part, "text"))
+            case "user":
+                for part in rows(event, "message", "content"):
+                    if text(part, "type") == "tool_result":
+                        failed = part.get("is_error") is True
+                        yield from entries.tool_result(part.get("content"), failed=failed)
+            case "rate_limit_event" | "system":
+                for seen in self.read(event):
+                    if isinstance(seen, obs.TroubleSeen):
+                        yield from entries.error(seen.message)
+            case "result":
+                yield from self._log_result(event)
+
+    def _log_result(self, event: dict[str, Any]) -> Iterator[obs.LogEntry]:
+        for denial in rows(event, "permission_denials"):
+            yield from entries.error(f"not allowed: {_denial(denial)}")
+        seen = list(self._result(event))[-1]
+        if isinstance(seen, obs.TroubleSeen):
+            yield from entries.error(seen.message)
+        else:
+            yield from entries.end()
 
     def _assistant(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         message = mapping(event, "message")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from holdfast.agents.streams import log_entries as entries
 from holdfast.agents.streams.dialect import StreamDialect, count, mapping, number, text
 from holdfast.core import observations as obs
 
@@ -58,3 +59,24 @@ class CopilotStream(StreamDialect):
                 code = number(data, "exitCode")
                 failed = obs.TroubleSeen(obs.AgentTrouble.ERROR, f"it ended with status {code:g}")
                 yield failed if code else obs.AgentFinished()
+
+    def log(self, event: dict[str, Any]) -> Iterator[obs.LogEntry]:
+        """Yield how one event reads."""
+        data = mapping(event, "data") or event
+        match text(event, "type"):
+            case "assistant.message":
+                yield from entries.message(text(data, "content"))
+            case "tool.execution_start":
+                yield from entries.tool_call(text(data, "toolName"), data.get("arguments"))
+            case "tool.execution_complete":
+                failed = data.get("success") is False
+                yield from entries.tool_result(data.get("result") or data.get("error"), failed=failed)
+            case "permission.requested":
+                kind = text(data, "permissionRequest", "kind") or text(data, "kind")
+                yield from entries.error(f"it asks for permission: {kind or 'something'}")
+            case "session.error":
+                yield from entries.error(text(data, "message"))
+            case "result" if code := number(data, "exitCode"):
+                yield from entries.error(f"it ended with status {code:g}")
+            case "result":
+                yield from entries.end()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from holdfast.agents.streams.error_patterns import ErrorPatterns
-from holdfast.core.observations import AgentTrouble, Observation, TroubleSeen
+from holdfast.core.observations import AgentTrouble, LogEntry, Observation, TroubleSeen
 
 
 class StreamDialect(ABC):
@@ -23,6 +23,14 @@ class StreamDialect(ABC):
     @abstractmethod
     def read(self, event: dict[str, Any]) -> Iterable[Observation]:
         """Return what one event tells; nothing for an unknown event."""
+
+    @abstractmethod
+    def log(self, event: dict[str, Any]) -> Iterable[LogEntry]:
+        """Return how one event reads for people; nothing for an event that tells them nothing, or is unknown."""
+
+    def log_rest(self) -> Iterable[LogEntry]:
+        """Return what `log` held back because more of it could come."""
+        return ()
 
     def _trouble(self, message: str, status: float = 0, known: AgentTrouble | None = None) -> TroubleSeen:
         """Return an error of the agent: one that is `known`, else by its message, else by its HTTP status."""

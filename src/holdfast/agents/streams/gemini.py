@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from holdfast.agents.streams import log_entries as entries
 from holdfast.agents.streams.dialect import StreamDialect, count, mapping, number, text
-from holdfast.core.observations import Activity, AgentFinished, Observation, SessionNamed, TroubleSeen, Usage
+from holdfast.core.observations import (
+    Activity,
+    AgentFinished,
+    LogEntry,
+    Observation,
+    SessionNamed,
+    TroubleSeen,
+    Usage,
+)
 
 
 class GeminiStream(StreamDialect):
@@ -33,6 +42,31 @@ class GeminiStream(StreamDialect):
                 yield self._trouble(message)
             case "result":
                 yield from self._result(event)
+
+    def log_rest(self) -> Iterator[LogEntry]:
+        """Yield a message that was cut off."""
+        yield from entries.message(self._text)
+
+    def log(self, event: dict[str, Any]) -> Iterator[LogEntry]:
+        """Yield how one event reads. A message in pieces is told once it is whole: when something else comes."""
+        kind = text(event, "type")
+        if kind == "message" and text(event, "role") == "assistant":
+            self._text += text(event, "content")
+            return
+        yield from entries.message(self._text)
+        self._text = ""
+        match kind:
+            case "tool_use":
+                yield from entries.tool_call(text(event, "tool_name"), event.get("parameters"))
+            case "tool_result":
+                failed = text(event, "status") == "error"
+                yield from entries.tool_result(event.get("output") or event.get("error"), failed=failed)
+            case "error":
+                yield from entries.error(text(event, "message"))
+            case "result" if text(event, "status") == "success":
+                yield from entries.end()
+            case "result":
+                yield from entries.error(text(event, "error", "message") or text(event, "error"))
 
     def _result(self, event: dict[str, Any]) -> Iterator[Observation]:
         stats = mapping(event, "stats")

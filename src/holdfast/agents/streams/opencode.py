@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from holdfast.agents.streams import log_entries as entries
 from holdfast.agents.streams.dialect import StreamDialect, count, mapping, number, text
 from holdfast.core import observations as obs
 
@@ -34,6 +35,23 @@ class OpencodeStream(StreamDialect):
                 name = text(error, "name")
                 message = text(error, "data", "message") or text(error, "message") or name
                 yield self._trouble(message, number(error, "data", "statusCode"), _NAMED.get(name))
+
+    def log(self, event: dict[str, Any]) -> Iterator[obs.LogEntry]:
+        """Yield how one event reads. A tool is told with its answer."""
+        part = mapping(event, "part")
+        match text(event, "type"):
+            case "text":
+                yield from entries.message(text(part, "text"))
+            case "tool_use":
+                state = mapping(part, "state")
+                yield from entries.tool_call(text(part, "tool"), state.get("input"))
+                failed = text(state, "status") == "error"
+                yield from entries.tool_result(state.get("output") or state.get("error"), failed=failed)
+            case "step_finish" if text(part, "reason") == "stop":
+                yield from entries.end()
+            case "error":
+                error = mapping(event, "error")
+                yield from entries.error(text(error, "data", "message") or text(error, "message"))
 
 
 def _step(part: dict[str, Any]) -> Iterator[obs.Observation]:

@@ -7,7 +7,9 @@ No output can raise an error or stop a run.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -22,7 +24,15 @@ from holdfast.agents.streams.gemini import GeminiStream
 from holdfast.agents.streams.goose import GooseStream
 from holdfast.agents.streams.opencode import OpencodeStream
 from holdfast.agents.streams.vibe import VibeStream
-from holdfast.core.observations import AgentFinished, Observation, StreamSummary, TroubleSeen, Usage
+from holdfast.core.observations import (
+    AgentFinished,
+    EntryKind,
+    LogEntry,
+    Observation,
+    StreamSummary,
+    TroubleSeen,
+    Usage,
+)
 
 _AIDER_USAGE = re.compile(
     r"Tokens: (?P<sent>[\d.,]+[kKM]?) sent, (?:[\d.,]+[kKM]? cache (?:write|hit), )*(?P<got>[\d.,]+[kKM]?) received\."
@@ -31,6 +41,7 @@ _AIDER_USAGE = re.compile(
 _SCALE = {"k": 1_000, "K": 1_000, "M": 1_000_000}
 _BESIDE_CHARS = 64_000
 _decode = msgspec.json.Decoder().decode
+_Read = TypeVar("_Read")
 
 LINE_BYTES_MAX = 4 * 1024 * 1024
 """A longer line is skipped: it is a picture or a whole file that a tool printed."""
@@ -48,8 +59,8 @@ DIALECTS: dict[str, Callable[[ErrorPatterns], StreamDialect]] = {
 """The dialect of each of the plan's STREAMS except `raw`, which has no events."""
 
 
-class StreamReader:
-    """Reads one attempt's output as it comes. It keeps at most one unfinished line."""
+class _LineReader(ABC, Generic[_Read]):
+    """Cuts output into lines as it comes and reads each. It keeps at most one unfinished line."""
 
     def __init__(self, stream: str, patterns: ErrorPatterns) -> None:
         dialect = DIALECTS.get(stream)
@@ -58,13 +69,13 @@ class StreamReader:
         self._rest = b""
         self._skipping = False
 
-    def feed(self, data: bytes) -> list[Observation]:
+    def feed(self, data: bytes) -> list[_Read]:
         """Return what the lines tell that `data` completes. Where the bytes are cut makes no difference."""
         *lines, self._rest = (self._rest + data).split(b"\n")
-        found: list[Observation] = []
+        found: list[_Read] = []
         for line in lines:
             if not self._skipping:
-                found += self._observe(line)
+                found += self._read(line)
             self._skipping = False
         if self._skipping or len(self._rest) > LINE_BYTES_MAX:
             self._rest, self._skipping = b"", True
@@ -74,30 +85,64 @@ class StreamReader:
         """Note that bytes are missing here: the rest of the current line is skipped."""
         self._rest, self._skipping = b"", True
 
-    def close(self) -> list[Observation]:
+    def close(self) -> list[_Read]:
         """Return what an unfinished last line tells."""
         line, self._rest = self._rest, b""
-        return [] if self._skipping else self._observe(line)
+        return [] if self._skipping else self._read(line)
 
-    def _observe(self, line: bytes) -> list[Observation]:
+    def _read(self, line: bytes) -> list[_Read]:
         line = line.strip()
         if not line or len(line) > LINE_BYTES_MAX:
             return []
         try:
-            return list(self._read_line(line))
+            event = self._event(line)
+            if event is not None and self._dialect is not None:
+                return list(self._read_event(self._dialect, event))
+            return list(self._read_plain(line.decode(errors="replace")))
         except Exception:  # noqa: BLE001 - no output and no mistake in a dialect may stop the run
             return []
 
-    def _read_line(self, line: bytes) -> Iterator[Observation]:
-        if self._dialect is not None and line.startswith(b"{"):
-            try:
-                event = _decode(line)
-            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-                event = None
-            if isinstance(event, dict):
-                yield from self._dialect.read(event)
-                return
-        yield from plain_line(line.decode(errors="replace"), self._patterns)
+    def _event(self, line: bytes) -> dict[str, Any] | None:
+        if self._dialect is None or not line.startswith(b"{"):
+            return None
+        try:
+            event = _decode(line)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            return None
+        return event if isinstance(event, dict) else None
+
+    @abstractmethod
+    def _read_event(self, dialect: StreamDialect, event: dict[str, Any]) -> Iterable[_Read]:
+        """Return what an event tells."""
+
+    @abstractmethod
+    def _read_plain(self, line: str) -> Iterable[_Read]:
+        """Return what a line tells that is no event."""
+
+
+class StreamReader(_LineReader[Observation]):
+    """Reads what one attempt's output means."""
+
+    def _read_event(self, dialect: StreamDialect, event: dict[str, Any]) -> Iterable[Observation]:
+        return dialect.read(event)
+
+    def _read_plain(self, line: str) -> Iterable[Observation]:
+        return plain_line(line, self._patterns)
+
+
+class LogReader(_LineReader[LogEntry]):
+    """Reads one attempt's output as entries of a log for people."""
+
+    def close(self) -> list[LogEntry]:
+        """Return an unfinished last line, and a message that was not whole."""
+        last = super().close()
+        return last if self._dialect is None else [*last, *self._dialect.log_rest()]
+
+    def _read_event(self, dialect: StreamDialect, event: dict[str, Any]) -> Iterable[LogEntry]:
+        return dialect.log(event)
+
+    def _read_plain(self, line: str) -> Iterable[LogEntry]:
+        yield LogEntry(EntryKind.PLAIN, line)
 
 
 def plain_line(line: str, patterns: ErrorPatterns) -> Iterator[Observation]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.agents.streams.dialect import StreamDialect, rows, text
-from holdfast.core.observations import Activity, Observation
+from holdfast.agents.streams import log_entries as entries
+from holdfast.agents.streams.dialect import StreamDialect, mapping, rows, text
+from holdfast.core.observations import Activity, LogEntry, Observation
 
 
 class VibeStream(StreamDialect):
@@ -21,3 +22,15 @@ class VibeStream(StreamDialect):
                 yield Activity(text=text(event, "content"))
             case "tool":
                 yield Activity(tool_done=True)
+
+    def log(self, event: dict[str, Any]) -> Iterator[LogEntry]:
+        """Yield how one message reads."""
+        match text(event, "role"):
+            case "assistant":
+                yield from entries.message(text(event, "content"))
+                for call in rows(event, "tool_calls"):
+                    yield from entries.tool_call(
+                        text(call, "function", "name"), mapping(call, "function").get("arguments")
+                    )
+            case "tool":
+                yield from entries.tool_result(text(event, "content"))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.command import Cli
+from tests.support.command import Cli, writes
 from tests.support.scripted_agents import say
 
 
@@ -85,8 +86,10 @@ def test_list_and_recap_tell_it_too(spent: Cli) -> None:
     assert "  $1.23, 200,000 tokens (75 % from cache), agents worked" in spent("inspect", "1", "a").out
 
 
-def test_without_any_word_on_money_nothing_is_said_about_it(ended: Cli) -> None:
+def test_without_any_word_on_money_nothing_is_said_about_it(tmp_path: Path) -> None:
     """No column, no sentence, no zero."""
+    ended = Cli.of(tmp_path / "p", writes("a"))
+    assert "$" not in ended("run", "--yes").out
     for command in ("status", "list", "recap"):
         text = ended(command).out
         assert "$" not in text
