@@ -16,15 +16,15 @@ _TASKS = 10
 _TASK_S = 60.0
 _SHARE_MAX = 0.02
 _FILES = 2_000
-_SETUP = f"mkdir -p .venv; i=0; while [ $i -lt {_FILES} ]; do echo x > .venv/$i; i=$((i + 1)); done"
-"""A set-up that makes as many files as a small virtual environment has."""
+_SETUP = f"mkdir -p .venv && seq {_FILES} | split -a 3 -l 1 - .venv/x"
+"""A set-up that makes as many files as a small virtual environment has, and takes hardly any time by itself."""
 _AGENT = {"mine": {"command": ["sh", "-c", "date +%s%N > $HOLDFAST_TASK.txt"]}}
 _READY = {"setup": [_SETUP], "setup_when": ["d0/*"], "keep": [".venv"], "ports": 2}
 
 
 def measure(*, quick: bool) -> list[Figure]:
     """Run ten tasks, one after another, in turn without and with all of it. The first run of each is not counted."""
-    tasks, rounds = (2, 1) if quick else (_TASKS, 5)
+    tasks, rounds = (2, 1) if quick else (_TASKS, 4)
     taken: dict[str, list[float]] = {"bare": [], "ready": []}
     with scratch() as folder:
         projects = {name: _project(folder / name, name, tasks) for name in taken}
