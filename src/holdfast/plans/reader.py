@@ -129,7 +129,9 @@ def _plan(values: dict[str, Any]) -> Plan:
     if "sandbox" in values:
         values["sandbox"] = SandboxLevel(values["sandbox"])
     values["network"] = msgspec.convert(values.get("network", {}), PlanNetwork)
-    values["workspace"] = PlanWorkspace(**values.get("workspace", {}))
+    # Only if it says something: a plan without it keeps the hash that it always had.
+    if workspace := values.pop("workspace", None):
+        values["workspace"] = PlanWorkspace(**workspace)
     values.setdefault("goal", "")
     return Plan(**values)
 
