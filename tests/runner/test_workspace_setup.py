@@ -166,6 +166,22 @@ def test_what_set_up_makes_beside_what_is_kept_does_not_land(tmp_path: Path, mod
     assert show(cli, "a.txt").startswith("one")
 
 
+def test_the_user_agrees_to_set_up_and_to_what_agents_get_to_see(tmp_path: Path) -> None:
+    """Commands are commands, and a copied `.env` may hold secrets: both are shown before anything runs."""
+    workspace = {
+        "setup": ["make deps"],
+        "copy": [".env"],
+        "link": ["node_modules"],
+        "env": {"COLOUR": "red"},
+    }
+    cli = cli_of(tmp_path / "p", workspace, sh("a", "echo a > a.txt"))
+    done = cli("run")
+    assert done.code == 3
+    for shown in ("runs: make deps", "gets a copy of these of your checkout: .env", "COLOUR=red"):
+        assert shown in done.err
+    assert "sees these of your checkout: node_modules" in done.err
+
+
 def test_a_tracked_file_is_not_brought_in(tmp_path: Path) -> None:
     """What git tracks lands, so nothing that never lands may have its name; said before anything runs."""
     for key in ("copy", "link", "keep"):

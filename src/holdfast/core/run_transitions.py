@@ -87,8 +87,9 @@ def apply_to_stage(row: RunRow, event: ev.StageEvent) -> None:
 def first_row(event: ev.RunStarted) -> RunRow:
     """Return the row of a new run."""
     known = {name: value for name, value in asdict(event).items() if name in RunRow.__struct_fields__}
-    check = BaseCheck(status=BaseStatus.PENDING) if event.check_base else BaseCheck()
-    return RunRow(tip=event.base, base_check=check, **known)
+    if event.check_base:
+        known["base_check"] = BaseCheck(status=BaseStatus.PENDING)
+    return RunRow(tip=event.base, **known)
 
 
 def _run_restored(run: RunRow, event: ev.RunRestored) -> None:

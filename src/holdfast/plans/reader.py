@@ -135,7 +135,9 @@ def _plan(values: dict[str, Any]) -> Plan:
     if "sandbox" in values:
         values["sandbox"] = SandboxLevel(values["sandbox"])
     values["network"] = msgspec.convert(values.get("network", {}), PlanNetwork)
-    values["workspace"] = PlanWorkspace(**values.get("workspace", {}))
+    # Only if it says something: a plan without it keeps the hash that it always had.
+    if workspace := values.pop("workspace", None):
+        values["workspace"] = PlanWorkspace(**workspace)
     if "task_list" in values:
         values["task_list"] = _task_list(values["task_list"])
     values.setdefault("goal", "")
