@@ -23,7 +23,6 @@ TO_COME = {
     "C1": "state in Redis",
     "U7": "a dashboard",
     "X7": "many machines",
-    "X10": "questions of agents, and tasks done by hand",
     "X14": "a merge queue that checks ahead",
 }
 _HEAD = """\
