@@ -95,6 +95,7 @@ SMALL = {
     "formats/apex/read.py": "which of APEX's readers takes a file",
     "formats/registry.py": "the table of systems",
     "journal/filesystem_checks.py": "which file systems are refused; asked by journal, lease and doctor",
+    "journal/stored_names.py": "read while somebody types: it must not load what its neighbours need",
     "reporting/snapshot_message.py": "the message of a snapshot's commit",
 }
 """Modules below sixty lines, each with the reason why it is a subject by itself. Any other belongs into its neighbour.

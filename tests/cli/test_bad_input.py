@@ -102,7 +102,7 @@ def test_wrong_usage_ends_with_2(words: list[str], tmp_path: Path) -> None:
 def test_an_unknown_option_gets_the_usage_of_its_command(tmp_path: Path) -> None:
     """What the command does take stands right above the complaint."""
     done = Cli(tmp_path)("status", "--jsn")
-    assert (done.code, "usage: holdfast status [-h] [--json] [RUN]" in done.err) == (2, True)
+    assert (done.code, "usage: holdfast status [-h] [-f] [--json] [RUN]" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize("words", [["export", "--as"], ["mirror", "1"], ["run", "--mirror"]])

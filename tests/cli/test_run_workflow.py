@@ -313,7 +313,7 @@ def test_what_a_plan_says_is_done_is_pointed_out(project: WorkflowProject) -> No
     )
     done = project("run", "--agent", "worker", "--workflow", "auto-claude", SPEC, "--dry-run")
     assert (
-        f"1 of 1 tasks are marked as done there. This run does them all again; `holdfast adopt {SPEC}`"
+        f"1 of 1 task is marked as done there. This run does them all again; `holdfast adopt {SPEC}`"
         in done.err
     )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import JournalUnavailableError
-from holdfast.journal.sqlite_read import explained
+from holdfast.journal.sqlite_errors import explained
 from tests.crash.faults import Fault, Program, run_with_fault
 from tests.support.command import COMMAND, Cli, eventually, writes
 from tests.support.limited_filesystem import limited_filesystem

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from holdfast.core.projection import RunRow
-    from holdfast.journal.protocol import JournalReader
+from holdfast.journal.stored_names import named_runs, named_tasks
+from holdfast.paths import StateDir
 
 RUNS, TASKS = "--runs", "--tasks"
 _DESCRIPTION_CHARS = 60
@@ -36,45 +34,34 @@ def print_names(words: Sequence[str]) -> int:
 
 def _run_lines(text: str) -> Iterator[tuple[str, str]]:
     """Yield the runs, newest first; by their numbers too, if somebody began to type one."""
-    for row in reversed(_rows(_journal())):
-        number = row.run.partition("-")[0].lstrip("0")
-        yield row.run, f"{row.status}: {row.goal}"
+    for run, status, goal in reversed(named_runs(_journal())):
+        number = run.partition("-")[0].lstrip("0")
+        yield run, f"{status}: {goal}"
         if text and number.startswith(text):
-            yield number, row.run
+            yield number, run
 
 
 def _task_lines(named: str) -> Iterator[tuple[str, str]]:
     journal = _journal()
-    rows = _rows(journal)
-    fitting = [row for row in rows if _fits(row.run, named)] or (rows if not named else [])
-    if not fitting:
-        return
-    stored = journal.load(fitting[-1].run)
-    statuses = {task.id: task.status for task in stored.tasks}
-    for _, task in stored.plan.tasks():
-        yield task.id, f"{statuses[task.id]} {task.title}"
+    fitting = [one.run for one in named_runs(journal) if not named or _fits(one.run, named)]
+    if fitting:
+        yield from ((task, f"{status} {title}") for task, status, title in named_tasks(journal, fitting[-1]))
 
 
 def _fits(run: str, named: str) -> bool:
     number, _, slug = run.partition("-")
     if named.isdecimal():
         return int(number) == int(named)
-    return bool(named) and (run.startswith(named) or slug.startswith(named))
+    return run.startswith(named) or slug.startswith(named)
 
 
-def _rows(journal: JournalReader) -> list[RunRow]:
-    return [listing.row for listing in journal.runs()]
-
-
-def _journal() -> JournalReader:
-    from holdfast.journal import open_reader
-    from holdfast.paths import StateDir
-
+def _journal() -> Path:
+    """Return the journal of the repository around the current directory."""
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / ".git").is_dir() and (found := StateDir.of_checkout(folder).journal).is_file():
-            return open_reader(found)
+            return found
     # A linked worktree: git knows where the main checkout is.
     from holdfast.cli.open_repo import open_read_only
 
-    return open_read_only().require_journal()
+    return open_read_only().state_dir.journal

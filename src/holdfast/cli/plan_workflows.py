@@ -20,7 +20,7 @@ from holdfast.formats.discovery import FILE_BYTES_MAX, find_sources
 from holdfast.formats.model import ClaimedStatus, ForeignRun, format_of
 from holdfast.formats.registry import SYSTEM_NAMES, System
 from holdfast.plans import read_plan
-from holdfast.views.text import one_line
+from holdfast.views.text import count, one_line
 from holdfast.workflows import (
     InputDocument,
     Workflow,
@@ -191,7 +191,7 @@ def _print_findings(run: ForeignRun, path: Path) -> None:
         note(one_line(finding.sentence, 160))
     if done := sum(claim.standing is ClaimedStatus.DONE for claim in run.claims):
         note(
-            f"{done} of {len(run.claims)} tasks are marked as done there. This run does them all again; "
+            f"{done} of {count(len(run.claims), 'task')} {'is' if done == 1 else 'are'} marked as done there. This run does them all again; "
             f"`holdfast adopt {path}` keeps what git proves."
         )
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from holdfast.disk_sync import PRIVATE, make_folder, sync
 from holdfast.errors import JournalError, JournalUnavailableError
 from holdfast.journal.sqlite import SqliteJournal
-from holdfast.journal.sqlite_read import beside, consistent_read, explained
+from holdfast.journal.sqlite_errors import explained
+from holdfast.journal.sqlite_read import beside, consistent_read
 
 _LOG, _LOG_INDEX = "-wal", "-shm"
 _BESIDE = ("", _LOG, _LOG_INDEX)

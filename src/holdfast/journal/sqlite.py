@@ -32,7 +32,8 @@ from holdfast.journal.protocol import (
     plan_hashes_of,
     run_exists,
 )
-from holdfast.journal.sqlite_read import consistent_read, explained
+from holdfast.journal.sqlite_errors import explained
+from holdfast.journal.sqlite_read import consistent_read
 
 T = TypeVar("T")
 _BUSY_S = 30.0

@@ -1,83 +1,24 @@
-"""Reads of a SQLite file that leave no trace, and what its errors mean to a person.
+"""Reads of a SQLite file that leave no trace.
 
 No file is made or changed, and no writer waits. The files beside the journal tell three situations apart; each
-works in a read-only folder and on a full disk.
+works in a read-only folder and on a full disk. What an error means is in `sqlite_errors.py`: a shell that completes reads
+names with this module, and must not wait for more to be loaded.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
+from holdfast.errors import JournalError
+from holdfast.system_errors import doing
 
-from holdfast.errors import JournalError, JournalUnavailableError
-from holdfast.journal.filesystem_checks import refusal
-from holdfast.journal.protocol import REBUILD, unreadable
-from holdfast.system_errors import doing, kind_at, machine_error
-
-_MOVE = "keep the repository on an ordinary disk (ext4, xfs, btrfs)"
-_MEANINGS = {
-    sqlite3.SQLITE_FULL: (
-        "the disk is full",
-        "free some space, then `holdfast resume`; nothing recorded is lost",
-    ),
-    sqlite3.SQLITE_IOERR: ("the disk reported an error", "check the disk, then `holdfast resume`"),
-    sqlite3.SQLITE_NOTADB: ("it is not a Holdfast journal", REBUILD),
-    sqlite3.SQLITE_CORRUPT: ("it is damaged", REBUILD),
-    sqlite3.SQLITE_BUSY: (
-        "another process keeps it locked",
-        "look for a stopped `holdfast` process and end it",
-    ),
-    sqlite3.SQLITE_READONLY: ("it cannot be written", "check the permissions of the file and its folder"),
-    sqlite3.SQLITE_CANTOPEN: (
-        "it cannot be opened",
-        "check the permissions of the file and its folder, and how many files may be open (`ulimit -n`)",
-    ),
-    sqlite3.SQLITE_IOERR_SHMMAP: ("its file system ({kind}) cannot share memory between processes", _MOVE),
-}
-_UNKNOWN = ("SQLite refused it", "`holdfast doctor` looks into it")
-_BROKEN_FILE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
-_VAGUE = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY)
-_EXACT = (sqlite3.SQLITE_IOERR_SHMMAP,)
 _PRIMARY_CODE = 0xFF
-
-
-@contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Turn an error of the system or SQLite about the journal at `path` into a JournalError with a hint."""
-    try:
-        yield
-    except msgspec.DecodeError as error:
-        raise unreadable(f"journal {path}", error) from error
-    except FileNotFoundError as error:
-        raise JournalError(f"there is no journal at {path}", "`holdfast run` starts the first run") from error
-    except OSError as error:
-        refused = machine_error(error, "run the command again", "use the journal", path)
-        raise JournalUnavailableError(refused.message, refused.hint) from error
-    except sqlite3.Error as error:
-        raise _explanation(path, error) from error
-
-
-def _explanation(path: Path, error: sqlite3.Error) -> JournalError:
-    code = getattr(error, "sqlite_errorcode", 0)
-    meaning, hint = _MEANINGS.get(code) or _MEANINGS.get(code & _PRIMARY_CODE, _UNKNOWN)
-    said = f"could not use the journal {path}: {meaning.format(kind=kind_at(path))} ({error})"
-    if code & _PRIMARY_CODE in _BROKEN_FILE:
-        return JournalError(said, hint)
-    # SQLite has few words for many causes. The system tells what it has against any file in that folder.
-    if code & _PRIMARY_CODE in _VAGUE and code not in _EXACT and (cause := refusal(path.parent)) is not None:
-        cause.filename = str(path)
-        found = machine_error(cause, "run the command again", "use the journal")
-        said, hint = found.message, found.hint
-    return JournalUnavailableError(said, hint)
-
-
 T = TypeVar("T")
 _TRIES = 10
 _PAUSE_S = 0.02

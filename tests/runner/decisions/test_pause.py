@@ -56,7 +56,7 @@ def test_the_note_tells_what_is_done_under_way_and_next(tmp_path: Path) -> None:
     assert f"A: landed as {tasks['A'].merge_commit[:12]}" in said
     assert f"its work is commit {tasks['B'].carry[:12]} at refs/holdfast/{trial.run}/wip/B" in said
     assert "## Next (1)\n\n- C" in said
-    assert f"holdfast resume {trial.run}" in said
+    assert "    holdfast resume 1\n" in said
 
 
 def test_the_note_is_removed_when_the_run_continues(tmp_path: Path) -> None:
