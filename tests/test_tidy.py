@@ -92,7 +92,6 @@ SMALL = {
     "cli/filter_consent.py": "the question about new content filters, asked by three commands",
     "runner/content_filters.py": "which content filters the user accepted, for every command and an agent that leads",
     "core/conflicts.py": "the rule that no side of a conflict is lost",
-    "formats/apex/read.py": "which of APEX's readers takes a file",
     "formats/registry.py": "the table of systems",
     "journal/filesystem_checks.py": "which file systems are refused; asked by journal, lease and doctor",
     "journal/stored_names.py": "read while somebody types: it must not load what its neighbours need",

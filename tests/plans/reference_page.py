@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+from holdfast.plans.field_types import Schema
 from holdfast.plans.schema import plan_schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "plan.md"
 WRITE = "python -m tests.plans.reference_page"
 TABLE = re.compile(r"<!-- keys of ([\w-]+) -->\n(.*?)<!-- end -->", re.DOTALL)
 _HEAD = "| Key | Value | Default | Meaning |\n|---|---|---|---|\n"
-
-Schema = dict[str, Any]
 
 
 def records() -> dict[str, Schema]:
