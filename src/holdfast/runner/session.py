@@ -44,6 +44,7 @@ from holdfast.runner.notifications import Notifier
 from holdfast.runner.requests import SaveRequests
 from holdfast.runner.sandbox import require_good_variables
 from holdfast.runner.sandbox_setting import SandboxRequest, SandboxSetting, setting_in_force
+from holdfast.runner.task_workspaces import remove_soon
 from holdfast.system_errors import doing
 
 _RESTING = (RunStatus.PAUSED, RunStatus.STOPPED, RunStatus.BLOCKED)
@@ -228,7 +229,7 @@ class RunSession:
         if status is RunStatus.COMPLETED:
             # Last: if the disk fails here, all else is done.
             with doing("remove the workspaces of the completed run"):
-                context.workspaces.pool.remove_all()
+                remove_soon(context.workspaces.pool)
                 remove_if_allowed(context.directory.homes)
         return status
 
@@ -309,7 +310,7 @@ def finish_completed(repo: Repository, journal: Journal, run: str) -> None:
 
 
 def _finish(repo: Repository, journal: Journal, run: str) -> None:
-    remove_workspaces(repo, run)
+    remove_workspaces(repo, run, remove_soon)
     open_fleet(repo.state_dir.fleet).remove_drafts(run)
     write_mirrors(repo, journal, run)
 
