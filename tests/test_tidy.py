@@ -94,7 +94,7 @@ SMALL = {
     "core/conflicts.py": "the rule that no side of a conflict is lost",
     "formats/apex/read.py": "which of APEX's readers takes a file",
     "formats/registry.py": "the table of systems",
-    "journal/filesystem_checks.py": "which file systems are refused; asked by journal, lease and doctor",
+    "fleet/copied_launches.py": "which processes a copy of a repository leaves alone; the fleet only asks it",
     "reporting/snapshot_message.py": "the message of a snapshot's commit",
 }
 """Modules below sixty lines, each with the reason why it is a subject by itself. Any other belongs into its neighbour.

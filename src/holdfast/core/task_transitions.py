@@ -106,7 +106,7 @@ def _attempt_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attemp
 def _attempt_lost(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptLost) -> None:
     _leave_session(task, event.carry or event.set_aside)
     _leave_workspace(task)
-    task.crash_count += event.cause == "crash"
+    task.crash_count += event.cause != "stop"  # an agent that always deletes its workspace must end, too
     # Older events still carry such work.
     _keep(task, "" if began_too_recently(task, limits) else event.carry)
     _put_aside(task, event.set_aside)

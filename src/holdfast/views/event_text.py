@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, TextIO
 import msgspec
 
 from holdfast.core.event_codec import encode_event
-from holdfast.core.events import AgentsReattached, AttemptStarted, Event, PauseRequested, TaskEvent
+from holdfast.core.events import (
+    AgentsReattached,
+    AttemptLost,
+    AttemptStarted,
+    Event,
+    PauseRequested,
+    TaskEvent,
+)
 from holdfast.core.state import RunState
 from holdfast.views.terminal import write_line
 from holdfast.views.text import one_line, time_of_day
@@ -90,6 +97,9 @@ def event_sentence(event: Event) -> str:
     """Return an event in words, as one line; empty if it gets no line."""
     if isinstance(event, AgentsReattached):
         return _reattached(event)
+    if isinstance(event, AttemptLost) and event.cause == "deletion":
+        then = f"a fresh agent continues from {event.carry[:12]}" if event.carry else "the task starts again"
+        return f"{event.task}: the workspace of attempt {event.attempt} was deleted; {then}, no attempt is charged"
     if isinstance(event, PauseRequested):
         then = "running agents end, their work is kept" if event.now else "tasks under way finish"
         return f"pause requested: {then}"

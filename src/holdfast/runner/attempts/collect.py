@@ -40,8 +40,8 @@ def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummar
     tail = clip(output, _TAIL_CHARS)
     try:
         work = _commit(context, task)
-    except WorkspaceGoneError as gone:
-        return [_workspace_gone(context, task, exit_, gone, tail)]
+    except WorkspaceGoneError:
+        return [_workspace_gone(context, task)]
     objection = next(_objections(context, task, exit_, work, heard, agent), None)
     if objection is None:
         return [_done(context, task, exit_, work, output)]
@@ -77,15 +77,12 @@ def keep_unfinished(
     )
 
 
-def _workspace_gone(
-    context: RunContext, task: TaskRow, exit_: Exit, gone: WorkspaceGoneError, detail: str
-) -> ev.Event:
-    """The last snapshot is half-done work, although the agent ended by itself."""
-    kind, seconds = FailureKind.AGENT, exit_.duration_s
+def _workspace_gone(context: RunContext, task: TaskRow) -> ev.Event:
+    """The last snapshot is half-done work, although the agent ended by itself. Whoever deleted the rest, it is not charged."""
     keep_set_aside(context, task, task.latest.snapshot)
-    carry, set_aside = context.state.carry_or_set_aside(task, task.latest.snapshot)
-    return attempt_failed(
-        context, task, kind, gone.message, detail, carry, set_aside=set_aside, duration_s=seconds
+    carry, set_aside = context.state.carry_or_set_aside(task, task.latest.snapshot, lost=True)
+    return ev.AttemptLost(
+        task=task.id, attempt=task.attempt, carry=carry, set_aside=set_aside, cause="deletion"
     )
 
 
