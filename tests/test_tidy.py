@@ -93,7 +93,7 @@ SMALL = {
     "runner/content_filters.py": "which content filters the user accepted, for every command and an agent that leads",
     "core/conflicts.py": "the rule that no side of a conflict is lost",
     "formats/registry.py": "the table of systems",
-    "journal/filesystem_checks.py": "which file systems are refused; asked by journal, lease and doctor",
+    "fleet/copied_launches.py": "which processes a copy of a repository leaves alone; the fleet only asks it",
     "journal/stored_names.py": "read while somebody types: it must not load what its neighbours need",
     "reporting/snapshot_message.py": "the message of a snapshot's commit",
 }

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.process.cgroups import CONTROLLERS, available_groups
-from tests.support.command import Cli, fails, writes
+from tests.support.command import COMMAND, Cli, fails, writes
 from tests.support.installed_tools import install, only_tools
 from tests.support.repositories import Project, git, write
 from tests.support.sandboxes import needs_landlock
+from tests.support.users import powerless, require_root
 
 
 def test_doctor_finds_a_finished_run_healthy(tmp_path: Path) -> None:
@@ -139,3 +140,24 @@ def test_a_torn_index_of_a_worktree_is_told_and_made_anew(tmp_path: Path, torn: 
 def test_small_sizes_of_the_disk_are_told_in_mebibytes(completed: Cli) -> None:
     """`0.5` or `0.0 GiB` tells nobody how little there is."""
     assert "at least 512 MiB is needed" in completed("doctor").out
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ".holdfast",
+        ".holdfast/journal.db",
+        ".holdfast/runs",
+        ".holdfast/work",
+        ".git/holdfast-private/indexes",
+    ],
+)
+def test_doctor_names_what_a_run_could_not_write_to(completed: Cli, place: str) -> None:
+    """A run would only find out when it has begun, so `doctor` looks at each place, as the user that it runs as."""
+    require_root()
+    path = completed.here / place
+    assert powerless(completed.here, *COMMAND, "doctor").code == 0
+    path.chmod(0o500 if path.is_dir() else 0o400)
+    done = powerless(completed.here, *COMMAND, "doctor")
+    path.chmod(0o700)
+    assert (done.code, str(path) in done.out, "not healthy" in done.out) == (1, True, True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.support.command import Cli
 
 
@@ -19,3 +21,13 @@ def test_the_recap_tells_what_was_redone(blocked: Cli) -> None:
     assert (redone["attempts"], redone["cost_usd"]) == (1, None)
     assert redone["seconds"] >= 0
     assert "thrown away" in blocked("recap").out
+
+
+def test_the_recap_names_branches_that_an_agent_made_and_leaves_them(tmp_path: Path) -> None:
+    """Without a sandbox an agent's branch is in the user's repository. It may be the user's own, so it is only told."""
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", "git checkout -q -b aside; echo a > a.txt"]})
+    assert cli("run", "--yes").code == 0
+    cli.project.git("branch", "users-own")
+    assert cli.json("recap")["new_in_git"] == ["branch aside", "branch users-own"]
+    assert "by an agent or by you: branch aside, branch users-own" in cli("recap").out
+    assert cli.project.git("branch", "--list", "aside", "users-own").split() == ["aside", "users-own"]

@@ -164,6 +164,7 @@ bool path_of_fd(pid_t tid, int fd, char *path)
 /* The last component is not resolved, for the calls act on the name itself. */
 bool path_of_name(pid_t tid, int dir, __uint64_t address, char *path)
 {
+    static const char OWN[] = "/proc/self/"; /* seen from here, that would be our own */
     char text[PATH_MAX] = "", whole[2 * PATH_MAX], parent[PATH_MAX];
     if (address && tracee_memory(tid, address, O_RDONLY, text, sizeof text - 1) < 0)
         return false;
@@ -171,7 +172,10 @@ bool path_of_name(pid_t tid, int dir, __uint64_t address, char *path)
         return dir != AT_FDCWD && path_of_fd(tid, dir, path);
     if (text[0] != '/' && !path_of_fd(tid, dir, parent))
         return false;
-    snprintf(whole, sizeof whole, "%s/%s", text[0] == '/' ? "" : parent, text);
+    if (strncmp(text, OWN, sizeof OWN - 1) == 0)
+        snprintf(whole, sizeof whole, "/proc/%d/%s", tid, text + sizeof OWN - 1);
+    else
+        snprintf(whole, sizeof whole, "%s/%s", text[0] == '/' ? "" : parent, text);
     for (size_t end = strlen(whole); end > 1 && whole[end - 1] == '/'; end--)
         whole[end - 1] = '\0';
     char *leaf = strrchr(whole, '/');

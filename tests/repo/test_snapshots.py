@@ -11,7 +11,13 @@ from holdfast.core import ids
 from holdfast.core.projection import Report, TaskRow
 from holdfast.core.status import RunStatus
 from holdfast.errors import RepositoryError
-from holdfast.repo.snapshots import list_snapshots, restore_snapshot, take_snapshot, unsaved_files
+from holdfast.repo.snapshots import (
+    UnsavedFiles,
+    list_snapshots,
+    restore_snapshot,
+    take_snapshot,
+    unsaved_files,
+)
 from holdfast.reporting.snapshot_message import snapshot_message
 from tests.support.command import eventually
 from tests.support.opened_files import OpenedFiles
@@ -114,18 +120,20 @@ def test_a_snapshot_is_restored_into_a_new_directory_only(
 
 def test_files_that_only_the_workspace_has_are_counted_without_a_trace(prepared: PreparedWorkspace) -> None:
     """Against the start before any snapshot, against the snapshot after one; None without a workspace."""
-    assert unsaved_files(prepared.repo, prepared.workspace, prepared.base) == 0
+    assert unsaved_files(prepared.repo, prepared.workspace, prepared.base).count == 0
     prepared.agent_writes("one.txt", "1\n")
-    assert unsaved_files(prepared.repo, prepared.workspace, prepared.base) == 1
+    assert unsaved_files(prepared.repo, prepared.workspace, prepared.base).count == 1
     saved = _save(prepared, "one.txt")
-    assert unsaved_files(prepared.repo, prepared.workspace, saved) == 0
+    assert unsaved_files(prepared.repo, prepared.workspace, saved).count == 0
     prepared.agent_writes("one.txt", "changed\n")
     prepared.agent_writes("a.txt", "changed\n")
     index = prepared.workspace.index.read_bytes()
-    assert unsaved_files(prepared.repo, prepared.workspace, saved) == 2
+    assert unsaved_files(prepared.repo, prepared.workspace, saved).count == 2
     assert prepared.workspace.index.read_bytes() == index
     shutil.rmtree(prepared.workspace.path)
-    assert unsaved_files(prepared.repo, prepared.workspace, saved) is None
+    assert unsaved_files(prepared.repo, prepared.workspace, saved) == UnsavedFiles(
+        None, "its workspace is gone", gone=True
+    )
 
 
 def test_a_link_in_the_place_of_a_workspace_is_not_looked_into(
@@ -136,5 +144,16 @@ def test_a_link_in_the_place_of_a_workspace_is_not_looked_into(
     shutil.move(prepared.workspace.path, users)
     prepared.workspace.path.symlink_to(users)
     with OpenedFiles(users) as opened:
-        assert unsaved_files(prepared.repo, prepared.workspace, prepared.base) is None
+        assert unsaved_files(prepared.repo, prepared.workspace, prepared.base).count is None
         assert opened.names() == []
+
+
+def test_empty_commits_of_an_agent_are_no_work(prepared: PreparedWorkspace) -> None:
+    """An agent that wrote nothing left nothing, on whatever branch; one that wrote and took it back left its history."""
+    prepared.agent("checkout", "-q", "-b", "aside")
+    prepared.agent("commit", "-q", "--allow-empty", "-m", "nothing")
+    assert take_snapshot(prepared.repo, prepared.workspace, WIP, "WIP") == ""
+    prepared.agent_commits("one.txt", "1\n")
+    prepared.agent("revert", "--no-edit", "HEAD")
+    reverted = prepared.agent("rev-parse", "HEAD")
+    assert take_snapshot(prepared.repo, prepared.workspace, WIP, "WIP") == reverted

@@ -18,10 +18,11 @@ from holdfast.cli.output import missing_runs_sentence, new_settings_sentence, sh
 from holdfast.core.invariants import Violation
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import ExitCode, HoldfastError
-from holdfast.journal.filesystem_checks import network_filesystem, refusal
+from holdfast.journal.filesystem_checks import network_filesystem, refusal, unwritable
 from holdfast.process.cgroups import CONTROLLERS, available_groups
 from holdfast.process.sandbox import BUBBLEWRAP, probe_sandbox, sandbox_obstacle
 from holdfast.repo.git import MINIMUM_VERSION, git_version
+from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
 from holdfast.runner.health import (
     examine_repository,
@@ -39,6 +40,7 @@ from holdfast.views.text import count
 
 _FREE_BYTES_MIN = 512 * 1024 * 1024
 _RECENT = 5
+_SHOWN = 3
 _BY_LANDLOCK = (
     "Landlock, without namespaces: other files cannot be opened, but their sizes be seen and modes changed by who knows their "
     "path, and sockets that are files be connected to; processes are seen, and not signalled"
@@ -85,6 +87,7 @@ def execute(args: Namespace) -> int:
         environment += _repository(opened)
         repo, runs = opened.open_repository(), _runs_to_examine(opened)
         repo.require_own_state_dir()
+        environment += _unwritable(opened.state_dir.root, repo.common_dir)
         environment += _agents(opened.checkout)
         if args.fix:
             fixed += fix_repository(repo)
@@ -181,6 +184,20 @@ def _repository(opened: ReadOnlyRepo) -> Iterator[HealthFinding]:
     yield HealthFinding("free disk", free >= _FREE_BYTES_MIN, f"{_size(free)} ({need})")
     known = f"readable, {count(len(opened.runs()), 'run')}" if opened.journal else "none yet"
     yield HealthFinding("journal", True, known)
+
+
+def _unwritable(state: Path, common_dir: Path) -> Iterator[HealthFinding]:
+    """Tell what of Holdfast's own files, and of git's, a run could not write to. The state folder itself was tried before."""
+    git = ((private_dir(common_dir), 1), (common_dir / "objects", 0), (common_dir / "refs", 0))
+    # What is in workspaces and homes, or moved out of them, is the agents'.
+    places = ((state, 0), (state / "runs", 1), (state / "work", 0), *git)
+    named = (path for folder, depth in places for path in unwritable(folder, depth) if path != state)
+    found = list(dict.fromkeys(named))
+    if found:
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        listed = ", ".join(map(str, found[:_SHOWN])) + more
+        owner = "Give them back to yourself (`chown`) or open them (`chmod u+w`), then look again."
+        yield HealthFinding("files", False, f"you may not write to {listed}. {owner}")
 
 
 def _git_settings(repo: Repository, opened: ReadOnlyRepo) -> Iterator[HealthFinding]:

@@ -9,6 +9,7 @@ from holdfast.cli.open_repo import ReadOnlyRepo, choose_latest_run, open_read_on
 from holdfast.cli.output import show
 from holdfast.cli.status import current_status
 from holdfast.repo.repository import Repository
+from holdfast.runner.health import settings_since
 from holdfast.runner.recovery.facts import gather_facts
 from holdfast.views.recap import Recap, recap_text, recap_view
 
@@ -27,4 +28,5 @@ def recap_of(repo: Repository, opened: ReadOnlyRepo, run: str) -> Recap:
     journal = opened.require_journal()
     stored = journal.load(run)
     state, recorded = stored.state(), list(journal.events(run))
-    return recap_view(current_status(opened, run), state, recorded, gather_facts(repo, state, recorded, {}))
+    facts, new = gather_facts(repo, state, recorded, {}), settings_since(repo, journal, run)
+    return recap_view(current_status(opened, run), state, recorded, facts, new)

@@ -371,11 +371,11 @@ class AttemptReturned(AttemptEnded, frozen=True):
 
 
 class AttemptLost(AttemptEvent, frozen=True):
-    """A crash or the user's stop cut the attempt short; nothing is charged. `carry`, `set_aside`: as in AttemptFailed."""
+    """A crash, the user's stop or a deleted workspace cut the attempt short; nothing is charged. The rest: as in AttemptFailed."""
 
     carry: ObjectName = ""
     set_aside: ObjectName = ""
-    cause: Literal["crash", "stop", "not launched"] = "crash"
+    cause: Literal["crash", "stop", "not launched", "deletion"] = "crash"
 
 
 class AttemptHalted(AttemptEvent, frozen=True):

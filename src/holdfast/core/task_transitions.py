@@ -129,7 +129,8 @@ def _attempt_lost(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptL
     _leave_workspace(task)
     task.recheck = False
     people.end_given(task)
-    task.crash_count += event.cause == "crash"
+    # An agent that always deletes its workspace must end, too.
+    task.crash_count += event.cause in ("crash", "deletion")
     # Older events still carry such work.
     _keep(task, "" if began_too_recently(task, limits) else event.carry)
     _put_aside(task, event.set_aside)

@@ -12,7 +12,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Collection, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -26,6 +26,7 @@ from holdfast.boot import boot_id
 from holdfast.core.facts import Exit, Presence, Sighting
 from holdfast.core.status import SandboxMechanism
 from holdfast.errors import LaunchError
+from holdfast.fleet.copied_launches import at_work_for_original, is_copied
 from holdfast.fleet.protocol import AGENT_STEP, LaunchKey, LaunchOutput, LaunchSpec, token_of
 from holdfast.fleet.termination import LOOK_S, end_all, outlast, signal_process
 from holdfast.paths import StateDir
@@ -58,11 +59,12 @@ _T = TypeVar("_T")
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """The supervisor's record before it starts its agent: the agent's token, the folder it works in, the boot."""
+    """The supervisor's record before it starts its agent: its token, the folder it works in, the boot, and which `file` this is."""
 
     token: str
     cwd: str = ""
     boot: str = ""
+    file: str = ""
 
 
 class _Proof(msgspec.Struct, frozen=True):
@@ -113,11 +115,12 @@ class LocalFleet:
         if self.inspect(spec.key).presence is not Presence.UNKNOWN:
             self._require_own(spec.key)
             return
-        lease = self._state.run(spec.key.run).lease
+        folder = self.folder(spec.key)
+        lease = os.path.relpath(self._state.run(spec.key.run).lease, folder)
         proof = self._proofs[spec.key] = _Proof(spec.token, os.urandom(32))
         grace_s = spec.grace_s + _SUPERVISOR_LATE_S
         self._limits[spec.key] = _Limit(time.monotonic() + spec.timeout_s + grace_s, grace_s)
-        order = _order(spec, self.folder(spec.key), str(lease.absolute()), proof.signing_key).encode()
+        order = _order(spec, folder, lease, proof.signing_key).encode()
         # No answer means that the fork server or the supervisor was killed. Asking again is safe: a supervisor that
         # started something has left its record, and the next one then does nothing.
         answer = await self._ask(order, spec.holds) or await self._ask(order, spec.holds)
@@ -146,7 +149,7 @@ class LocalFleet:
         supervisor = _open_supervisor(self.folder(key))
         deadline = self._limits.get(key, _NO_LIMIT).deadline
         if supervisor is not None and not await outlast(self.folder(key), supervisor, deadline):
-            await end_all(self._tokens([key]))
+            await end_all(self._own_tokens([key]))
         return self.inspect(key)
 
     async def cancel(self, key: LaunchKey) -> Sighting:
@@ -160,7 +163,7 @@ class LocalFleet:
             signal_process(supervisor, signal.SIGCONT)  # a stopped supervisor must get the signal too
             grace_s = self._limits.get(key, _NO_LIMIT).grace_s
             await outlast(self.folder(key), supervisor, time.monotonic() + grace_s)
-        await end_all(self._tokens([key]))
+        await end_all(self._own_tokens([key]))
         _remove_leftovers(self.folder(key))
         return self.inspect(key)
 
@@ -191,7 +194,7 @@ class LocalFleet:
         killed supervisors are removed as well. Idempotent.
         """
         doomed = [key for key in self._launches(run) if key not in keep]
-        tokens |= self._tokens(doomed)
+        tokens = (tokens | self._tokens(doomed)) - self._tokens_of_originals(doomed)
         found = procfs.open_carriers(tokens)
         for fd in found.values():
             os.close(fd)
@@ -217,11 +220,11 @@ class LocalFleet:
             _remove_leftovers(self.folder(key))
 
     def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
-        """Return the folders in which launches of this step worked, each with the last one that did."""
+        """Return the names of the folders in which launches of this step worked, each with the last one that did."""
         launches = [key for key in self._launches(run) if key.step == step]
         launches.sort(key=lambda key: _written_ns(record_file(self.folder(key))))
         records = ((key, _decode(record_file(self.folder(key)), _Record)) for key in launches)
-        return {record.cwd: key for key, record in records if record is not None and record.cwd}
+        return {Path(record.cwd).name: key for key, record in records if record is not None and record.cwd}
 
     def may_be_torn(self, key: LaunchKey) -> bool:
         """Tell whether the machine was restarted since the launch, and what it wrote was not synced. If unknown, it was."""
@@ -282,6 +285,16 @@ class LocalFleet:
     def _is_of(self, key: LaunchKey, supervisors: set[int], tokens: frozenset[str]) -> bool:
         is_below = locks.record_lock_holder(record_file(self.folder(key))) in supervisors
         return is_below or bool(tokens and not tokens.isdisjoint(self._tokens([key])))
+
+    def _own_tokens(self, keys: Collection[LaunchKey]) -> frozenset[str]:
+        return self._tokens(keys) - self._tokens_of_originals(keys)
+
+    def _tokens_of_originals(self, keys: Iterable[LaunchKey]) -> frozenset[str]:
+        """Return the tokens of launches that work for another repository, of which this one is a copy."""
+        files = (record_file(self.folder(key)) for key in keys)
+        records = [(file, record) for file in files if (record := _decode(file, _Record)) is not None]
+        copied = {record.token: record.cwd for file, record in records if is_copied(file, record.file)}
+        return at_work_for_original(copied, self._state.root)
 
     def _tokens(self, keys: Iterable[LaunchKey]) -> frozenset[str]:
         records = (_decode(record_file(self.folder(key)), _Record) for key in keys)

@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core.facts import Exit, Sighting
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import SandboxMechanism
+from holdfast.process.background_removal import remove_in_background as remove_in_background
 from holdfast.process.landlock import confine_files as confine_files
 from holdfast.process.landlock_rules import file_rules as file_rules
 from holdfast.process.launch_order import SHOW_VARIABLE as SHOW_VARIABLE
@@ -147,7 +148,7 @@ class Fleet(Protocol):
         """Return every launch of the run that may still have a live process."""
 
     def occupants(self, run: str, step: str) -> dict[str, LaunchKey]:
-        """Return the folders in which launches of this step worked, each with the last one that did."""
+        """Return the names of the folders in which launches of this step worked, each with the last one that did."""
 
     def may_be_torn(self, key: LaunchKey) -> bool:
         """Tell whether a power cut may have torn what a launch wrote: the machine was restarted since, and nobody synced it."""

@@ -6,6 +6,7 @@ Nothing here knows what is stored. Journals and leases ask before they create a 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from holdfast.errors import JournalError
@@ -35,6 +36,23 @@ def refusal(folder: Path) -> OSError | None:
         error.filename = str(folder)
         return error
     return None
+
+
+def unwritable(folder: Path, depth: int) -> Iterator[Path]:
+    """Yield what this user may not write to, or put files into: a folder, and the files and folders in it, so many levels deep.
+
+    What is below a folder that cannot be written to is not named as well.
+    """
+    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        yield from [folder] if folder.exists() else []
+        return
+    for path in sorted(folder.iterdir()):
+        if path.is_symlink():
+            continue
+        if path.is_dir() and depth:
+            yield from unwritable(path, depth - 1)
+        elif not os.access(path, os.W_OK | os.X_OK if path.is_dir() else os.W_OK):
+            yield path
 
 
 def refuse_network_filesystem(path: Path) -> None:

@@ -26,7 +26,7 @@ class LaunchOrder:
     `secret` proves to a later runner, and `signing_key` to the one that launched, that the exit record is the
     supervisor's. No agent sees them. `stdin` is a path, or empty for none; `secrets` must not appear in the log;
     `stop_signal` asks the tree to end; `lease` is the file that a runner holds locked for as long as it collects what
-    launches leave. `sandbox` is the command that runs `argv` in a sandbox; empty for none. `hosts` can be reached from
+    launches leave, as seen from `folder`. `work` is `cwd` as seen from there: the supervisor adds it. `sandbox` is the command that runs `argv` in a sandbox; empty for none. `hosts` can be reached from
     there through a proxy; None if there is no proxy. `file_rules` make a sandbox by Landlock alone; empty for none. `links`
     are made in there, as target and name. `groups` are the control groups that bound it (see `cgroups.py`).
     A plain class, because every supervisor would copy what dataclasses and named tuples import.
@@ -47,6 +47,7 @@ class LaunchOrder:
     secrets: list[bytes]
     stop_signal: int
     lease: str
+    work: str
     sandbox: list[str]
     hosts: list[str] | None
     file_rules: list[tuple[str, int]]
@@ -69,6 +70,11 @@ class LaunchOrder:
 def record_file(folder: str) -> str:
     """The file that names the launch's supervisor, which locks it and fills it before the agent starts."""
     return f"{folder}/supervisor.json"
+
+
+def file_identity(found: os.stat_result) -> str:
+    """Return what tells a file from a copy of it, as its record says itself. It stays the same when the file is moved."""
+    return f"{found.st_dev}:{found.st_ino}"
 
 
 def exit_file(folder: str) -> str:

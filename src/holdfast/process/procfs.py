@@ -141,6 +141,20 @@ def open_carriers(tokens: Container[str]) -> dict[int, int]:
     return found
 
 
+def folders_of_carriers(tokens: Container[str]) -> list[tuple[str, str, bool]]:
+    """Return token and current directory of every process that carries one of `tokens`, and whether that was deleted."""
+    carriers = [(found, pid) for pid in pids() if (found := token(pid)) in tokens]
+    return [(found, path, _is_deleted(pid)) for found, pid in carriers if (path := _current_directory(pid))]
+
+
+def _is_deleted(pid: int) -> bool:
+    """Tell whether the current directory of a process has no name any more. One that cannot be looked at counts as there."""
+    try:
+        return os.stat(f"/proc/{pid}/cwd").st_nlink == 0  # noqa: PTH116 - pathlib is too heavy
+    except OSError:
+        return False
+
+
 def works_in(folder: str) -> bool:
     """Tell whether any process that we may look at has its current directory in `folder` or below it."""
     return any(f"{path}/".startswith(f"{folder}/") for path in map(_current_directory, pids()))

@@ -27,6 +27,7 @@ from holdfast.process.launch_order import (
     TAKEN,
     LaunchOrder,
     exit_file,
+    file_identity,
     log_file,
     make_folder,
     record_file,
@@ -90,12 +91,14 @@ def main(link: int, boot: str) -> None:
     _PRCTL(_PR_SET_NAME, SUPERVISOR_NAME.encode(), 0, 0, 0)
     # No process of the user, such as the agent, may read the secrets in its memory.
     _PRCTL(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    named = order.folder
     try:
+        make_folder(named)
+        order.folder, order.work = _held_folder(named), os.path.relpath(order.cwd, named)
         supervision = Supervision(order)
-        make_folder(order.folder)
         answer = _take(order, boot, link)
     except OSError as error:
-        _answer(link, f"{order.folder}: {error.strerror}".encode())
+        _answer(link, f"{named}: {error.strerror}".encode())
         return
     _answer(link, answer)
     if answer == STARTED:
@@ -118,6 +121,15 @@ def _read_order(link: int) -> LaunchOrder | None:
         return None  # the sender died while it wrote
 
 
+def _held_folder(folder: str) -> str:
+    """Open the folder of a launch for as long as this process lives; return a path that leads there wherever it is moved.
+
+    Somebody may rename the repository, or a folder above it, while the agent works.
+    """
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    return f"/proc/self/fd/{fd}"
+
+
 def _take(order: LaunchOrder, boot: str, link: int) -> bytes:
     """Make the launch ours: hold its lock until this process ends, and fill the locked file.
 
@@ -128,7 +140,15 @@ def _take(order: LaunchOrder, boot: str, link: int) -> bytes:
     if held is None or os.fstat(held).st_size or is_abandoned(link):
         return TAKEN
     remove_output(log_file(order.folder))
-    os.write(held, to_json({"pid": os.getpid(), "boot": boot, "token": order.token, "cwd": order.cwd}))
+    which = file_identity(os.fstat(held))
+    about: dict[str, str | float] = {
+        "pid": os.getpid(),
+        "boot": boot,
+        "token": order.token,
+        "cwd": order.cwd,
+        "file": which,
+    }
+    os.write(held, to_json(about))
     return STARTED
 
 
@@ -314,7 +334,7 @@ class Supervision:
     def _is_awaited(self) -> bool:
         """Tell whether a runner is there that collects what the agent left."""
         try:
-            fd = os.open(self.order.lease, os.O_RDONLY)
+            fd = os.open(f"{self.order.folder}/{self.order.lease}", os.O_RDONLY)
         except FileNotFoundError:
             return False
         try:
@@ -325,7 +345,8 @@ class Supervision:
     def _sync_work(self) -> bool:
         """Make what the agent left survive a power cut, also what it committed; tell whether that is certain."""
         try:
-            return sync_filesystem(self.order.cwd) and sync_filesystem(self.order.folder)
+            work = f"{self.order.folder}/{self.order.work}"
+            return sync_filesystem(work) and sync_filesystem(self.order.folder)
         except OSError:
             return False
 

@@ -45,7 +45,7 @@ _SHARED = (
 def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[str] = ()) -> list[str]:
     """Remove debris and return a sentence for each thing that was removed, or had to be left.
 
-    `in_use` names the workspaces in which an agent is alive; they are not touched. Idempotent.
+    `in_use` names the workspaces in which an agent is alive; nothing in them is touched. Idempotent.
     """
     wait_for_orphans(repo)
     people = taken_names(workspaces)
@@ -61,13 +61,18 @@ def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[st
     ]
 
 
-def remove_workspaces(repo: Repository, run: str) -> None:
-    """Remove a run's debris, all its workspaces, and the homes of its agents. The caller holds the lease and has saved all work."""
+def remove_workspaces(
+    repo: Repository, run: str, remove: Callable[[Workspaces], None] = Workspaces.remove_all
+) -> None:
+    """Remove a run's debris, all its workspaces, and the homes of its agents. The caller holds the lease and has saved all work.
+
+    `remove` deletes the workspaces.
+    """
     workspaces = Workspaces(repo, repo.state_dir.run(run).workspaces)
     with doing(f"remove the workspaces of run {run}"):
         clear_debris(repo, workspaces)
         save_taken(repo, run)
-        workspaces.remove_all()
+        remove(workspaces)
         remove_if_allowed(repo.state_dir.run(run).homes)
 
 
@@ -141,6 +146,8 @@ def _repair_worktrees(repo: Repository) -> list[str]:
 
 
 def _repair_workspaces(workspaces: Workspaces, in_use: Collection[str]) -> list[str]:
+    for name in in_use:
+        workspaces.reconnect(name)
     idle = [name for name in workspaces.names() if name not in in_use]
     repaired = [(name, done) for name in idle if (done := workspaces.repair(name))]
     said = [f"Repaired workspace {name}: {', '.join(done)}." for name, done in repaired]

@@ -10,6 +10,7 @@ import errno
 import os
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -180,6 +181,26 @@ def remove_if_allowed(path: Path) -> bool:
     except PermissionError:
         shutil.rmtree(path, ignore_errors=True)
     return not os.path.lexists(path)
+
+
+def remove_within(folder: Path, deadline: float) -> bool:
+    """Delete a directory tree until a point of the monotonic clock; tell whether all of it is gone. Links are not followed.
+
+    What cannot be deleted in a plain way stays.
+    """
+    try:
+        with os.scandir(folder) as found:
+            for entry in list(found):
+                if time.monotonic() > deadline:
+                    return False
+                if not entry.is_dir(follow_symlinks=False):
+                    os.unlink(entry.path)  # noqa: PTH108 - plain strings, for there may be very many
+                elif not remove_within(Path(entry.path), deadline):
+                    return False
+        folder.rmdir()
+    except (OSError, RecursionError):
+        return not os.path.lexists(folder)
+    return True
 
 
 def open_up(root: Path) -> None:

@@ -61,7 +61,8 @@ class PrivateGitDir:
         self.path.mkdir(parents=True, exist_ok=True)
         (self._common_dir / "logs").mkdir(exist_ok=True)  # git makes no folder behind a link
         for name in _SHARED:
-            link_atomically(self.path / name, self._common_dir / name)
+            # Seen from here: a copy of the repository must never write to the one that it was copied from.
+            link_atomically(self.path / name, Path("..", "..", name))
         write_atomically(self.path / "HEAD", b"ref: refs/heads/none\n")
         self.restored()
 

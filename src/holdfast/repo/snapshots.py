@@ -45,6 +45,15 @@ class Snapshot:
     files: int
 
 
+@dataclass(frozen=True, slots=True)
+class UnsavedFiles:
+    """How many files of a workspace are nowhere else; None if that is unknown, and why. `gone`: there is no workspace."""
+
+    count: int | None
+    unknown_because: str = ""
+    gone: bool = False
+
+
 def take_snapshot(
     repo: Repository,
     workspace: Workspace,
@@ -65,9 +74,9 @@ def take_snapshot(
     if not head:
         return ""
     found = read_files(partial(tree_of_workspace, repo, workspace, head))
-    if head == workspace.start() and found.tree == repo.tree_of(head):
-        return ""
     start = workspace.start() or head
+    if found.tree == repo.tree_of(start) and _changes_nothing(repo, start, head):
+        return ""
 
     def words() -> str:
         said = message if isinstance(message, str) else message(repo.changed_files(start, found.tree))
@@ -118,25 +127,36 @@ def restore_snapshot(repo: Repository, commit: str, directory: Path) -> int:
     return written
 
 
-def unsaved_files(repo: Repository, workspace: Workspace, saved: str) -> int | None:
-    """Return how many files of a workspace differ from the commit `saved`; None if git cannot tell.
+def unsaved_files(repo: Repository, workspace: Workspace, saved: str) -> UnsavedFiles:
+    """Return how many files of a workspace differ from the commit `saved`, or why that cannot be told.
 
     Writes nothing: the comparison uses its own index outside the repository.
     """
-    if (
-        not is_plain_directory(workspace.path)
-        or not workspace.index.is_file()
-        or any(blocking_files(workspace.path, by_agents=True))
-    ):
-        return None
+    try:
+        if not is_plain_directory(workspace.path):
+            return UnsavedFiles(None, "its workspace is gone", gone=True)
+        if blocking := next(iter(blocking_files(workspace.path, by_agents=True)), None):
+            return UnsavedFiles(None, f"git would wait forever at {blocking}")
+        return UnsavedFiles(_count_differing(repo, workspace, saved))
+    except (GitError, OSError) as error:  # a power cut tore the index, or a folder is closed
+        return UnsavedFiles(None, f"its workspace cannot be read: {str(error).splitlines()[0]}")
+
+
+def _count_differing(repo: Repository, workspace: Workspace, saved: str) -> int:
     with temporary_index(repo.private_git) as index:
-        copy_atomically(workspace.index, index)
-        try:
-            repo.private_git.run("read-tree", "--reset", saved, work_tree=workspace.path, index=index)
-            left_out = ignore_patterns(workspace.left_out)
-            return len(changed_paths(repo.private_git, workspace.path, index, left_out=left_out))
-        except GitError:
-            return None  # a power cut tore the index
+        if workspace.index.is_file():
+            copy_atomically(workspace.index, index)  # what it knows need not be read again
+        repo.private_git.run("read-tree", "--reset", saved, work_tree=workspace.path, index=index)
+        left_out = ignore_patterns(workspace.left_out)
+        return len(changed_paths(repo.private_git, workspace.path, index, left_out=left_out))
+
+
+def _changes_nothing(repo: Repository, start: str, head: str) -> bool:
+    """Tell whether every commit from `start` to `head` has the files of `start`: an agent may commit without having written."""
+    if head == start:
+        return True
+    trees = repo.git.text("log", "--no-show-signature", "--format=%T", f"{start}..{head}", "--").split()
+    return set(trees) == {repo.tree_of(start)}
 
 
 def _files_changed(repo: Repository, commit: str) -> int:

@@ -18,7 +18,6 @@ from holdfast.repo.blocking_files import blocking_files
 from holdfast.repo.files import (
     abandoned_drafts,
     copy_atomically,
-    holds,
     is_plain_directory,
     remove,
     write_atomically,
@@ -59,6 +58,7 @@ class StagingWorktree:
         Ignored files stay. Safe to repeat after a crash. Raises StagingKeptError, and changes
         nothing, if files of others would be lost or the worktree is not ours.
         """
+        self._pool.reconnect(self.path.name)
         self._repair()
         self._replace_torn_note(commit)
         shown = self._shown()
@@ -75,6 +75,7 @@ class StagingWorktree:
         if not os.path.lexists(self.path):
             self._forget()
         elif self._is_known():
+            self._pool.reconnect(self.path.name)
             self._repair()
             if shown := self._shown():
                 self._require_none("has changes", self._edits(shown))
@@ -167,7 +168,7 @@ class StagingWorktree:
     def _files_since(self, new: str) -> Iterator[str]:
         """Yield what others put there since a kill interrupted the making."""
         pointer = self.path / ".git"
-        if os.path.lexists(pointer) and not holds(pointer, self._workspace.pointer()):
+        if os.path.lexists(pointer) and not self._workspace.points_to_git_dir():
             yield ".git"
         yield from _unlike_both(self._repo, self._workspace, "", new)
 

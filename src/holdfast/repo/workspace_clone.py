@@ -62,7 +62,7 @@ def make_clone(repo: Repository, git_dir: Path, commit: str, ignored: Sequence[s
         "config": _config(repo),
         "packed-refs": _packed_refs(repo),
         **{name: found for name in _COPIED if (found := read_plain(repo.common_dir, name, _FILE_BYTES))},
-        **_borrowing(repo),
+        **_borrowing(repo, git_dir),
     }
     if ignored:
         files[_EXCLUDE] = b"\n".join([files.get(_EXCLUDE, b""), *map(os.fsencode, ignored), b""])
@@ -72,15 +72,15 @@ def make_clone(repo: Repository, git_dir: Path, commit: str, ignored: Sequence[s
 
 def still_borrows(repo: Repository, git_dir: Path) -> bool:
     """Tell whether a clone finds the repository's objects as it did when it was made."""
-    return all(_read(git_dir, name) == content for name, content in _borrowing(repo).items())
+    return all(_read(git_dir, name) == content for name, content in _borrowing(repo, git_dir).items())
 
 
 def restore_borrowing(repo: Repository, git_dir: Path) -> list[Path]:
     """Let a clone find the repository's objects again; return what was written: nothing if an agent left no place for it."""
     with suppress(OSError):
-        for name, content in _borrowing(repo).items():
+        for name, content in _borrowing(repo, git_dir).items():
             write_plain(git_dir.parent, f"{git_dir.name}/{name}", content)
-        return [git_dir / name for name in _borrowing(repo)]
+        return [git_dir / name for name in _borrowing(repo, git_dir)]
     return []
 
 
@@ -170,9 +170,12 @@ def _packed_refs(repo: Repository) -> bytes:
     return b"".join(line for line in lines if not line.partition(b" ")[2].startswith(_OWN_BRANCHES.encode()))
 
 
-def _borrowing(repo: Repository) -> dict[str, bytes]:
-    """Return the file that names the repository's objects. It is quoted only if it must be: `git clone .` copies its lines."""
-    objects = repo.common_dir / "objects"
+def _borrowing(repo: Repository, git_dir: Path) -> dict[str, bytes]:
+    """Return the file that names the repository's objects, as seen from the clone's: somebody may move both.
+
+    It is quoted only if it must be: `git clone .` copies its lines.
+    """
+    objects = Path(os.path.relpath(repo.common_dir / "objects", git_dir / "objects"))
     line = _quoted(objects) if "\n" in str(objects) else str(objects)
     return {"objects/info/alternates": os.fsencode(line) + b"\n"}
 

@@ -300,9 +300,10 @@ def _tree_once(repo: Repository, workspace: Workspace, base: str, look_behind: b
     try:
         index = folder / "index"
         # Our own index knows the files as they were checked out, so unchanged ones need not be read again.
-        if workspace.index.is_file():
+        is_known = workspace.index.is_file()
+        if is_known:
             copy_atomically(workspace.index, index)
-        if base != workspace.start():
+        if base != workspace.start() or not is_known:
             repo.private_git.run("read-tree", "--reset", base, work_tree=workspace.path, index=index)
             # An agent that commits by itself may have forced its reports in, or settings for the user's next agents.
             _untrack(repo, workspace.path, index, f":(icase){STATE_DIR}")

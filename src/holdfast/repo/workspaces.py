@@ -106,8 +106,16 @@ class Workspace:
         return read_plain(self.git_dir.parent, f"{self.git_dir.name}/{name}", GIT_FILE_BYTES_MAX)
 
     def pointer(self) -> bytes:
-        """Return what `.git` in the directory says: where git's files about it are."""
-        return b"gitdir: " + os.fsencode(self.git_dir) + b"\n"
+        """Return what `.git` in the directory says: where git's files about it are, seen from there.
+
+        So git works in it also while an agent does and somebody moves the repository.
+        """
+        return b"gitdir: " + os.fsencode(os.path.relpath(self.git_dir, self.path)) + b"\n"
+
+    def points_to_git_dir(self) -> bool:
+        """Tell whether git, run in the directory, finds its files about it: by a path from there, or by a whole one."""
+        said = read_plain(self.path, ".git", GIT_FILE_BYTES_MAX).removeprefix(b"gitdir: ").removesuffix(b"\n")
+        return os.path.normpath(self.path / os.fsdecode(said)) == str(self.git_dir)
 
     def unlock(self) -> None:
         """Restore our access to the directory and git's files about it, which an agent may have closed."""
@@ -142,14 +150,33 @@ class Workspaces:
         self._setting = setting
         self._prepared: dict[str, PreparedFiles] = {}
         self._indexes = private_dir(repo.common_dir) / "indexes"
-        # Another run has workspaces of the same names, so git's name for one includes the directory.
-        readable = re.sub(r"[^A-Za-z0-9-]", "-", directory.name)
-        digest = hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]
-        self._prefix = f"{ADMIN_PREFIX}{readable}-{digest}-"
+        # Another run has workspaces of the same names, so git's name for one includes the directory, as seen from the
+        # checkout: whoever moves the repository moves both.
+        is_inside = directory.is_relative_to(repo.checkout)
+        place = directory.relative_to(repo.checkout) if is_inside else directory
+        self._prefix = _admin_prefix(directory.name, _digest(place))
+        self._earlier = self._earlier_names()
+
+    def _earlier_names(self) -> dict[str, str]:
+        """Return the workspaces that an earlier version made and named after the whole path, each with git's name for it.
+
+        The repository may have been moved since. A run's name is unique in it, so any digest will do.
+        """
+        ours = self.directory.is_relative_to(self._repo.state_dir.root)
+        digest = "[0-9a-f]{8}" if ours else _digest(self.directory)
+        shape = re.compile(rf"({_admin_prefix(self.directory.name, digest)}(.+))\.(?:index|start)")
+        found = (shape.fullmatch(path.name) for path in _listing(self._indexes))
+        named = {match[2]: match[1] for match in found if match and not match[1].startswith(self._prefix)}
+        return {name: admin for name, admin in named.items() if not self._is_known(name)}
+
+    def _is_known(self, name: str) -> bool:
+        """Tell whether a workspace has its present name."""
+        files = (self._indexes / f"{self._prefix}{name}{suffix}" for suffix in (".index", ".start"))
+        return any(map(os.path.lexists, files))
 
     def get(self, name: str) -> Workspace:
         """Return where a workspace is, whether or not it exists yet."""
-        path, admin = self.directory / name, self._prefix + name
+        path, admin = self.directory / name, self._earlier.get(name, self._prefix + name)
         linked = self._repo.common_dir / "worktrees" / admin
         git_dir = path / ".git" if self._is_clone(path, linked) else linked
         return Workspace(path, git_dir, self._indexes / f"{admin}.index")
@@ -172,7 +199,7 @@ class Workspaces:
             found |= {
                 name.removeprefix(self._prefix).removesuffix(suffix) for name in ours if name.endswith(suffix)
             }
-        return sorted(found)
+        return sorted(found.union(self._earlier))
 
     def is_intact(self, name: str) -> bool:
         """Tell whether an agent's git would work in this workspace as it was prepared."""
@@ -182,8 +209,10 @@ class Workspaces:
             return False
         if workspace.is_clone:
             return still_borrows(self._repo, workspace.git_dir) and _has_head(workspace)
-        files = {workspace.path / ".git": workspace.pointer(), **_admin_files(workspace)}
-        return all(holds(path, content) for path, content in files.items()) and _has_head(workspace)
+        files = _admin_files(workspace)
+        if not all(holds(path, content) for path, content in files.items()):
+            return False
+        return workspace.points_to_git_dir() and _has_head(workspace)
 
     def prepare(self, name: str, commit: str, *, or_raw: bool = False) -> Path:
         """Make the workspace hold exactly `commit`, on no branch, and return its directory.
@@ -251,9 +280,18 @@ class Workspaces:
     def _of_wanted_kind(self, name: str) -> Workspace:
         """Return a workspace that is to be prepared. If it was one of the other kind, git's files about it are removed."""
         before = self.get(name)
-        if before.is_clone != self._clones:
+        if before.is_clone != self._clones or name in self._earlier:
             remove(before.git_dir)
+        if name in self._earlier:
+            self._forget(before)
         return self.get(name)
+
+    def _forget(self, workspace: Workspace) -> None:
+        """Remove what we know about a workspace whose directory is moved away, or about to be prepared anew."""
+        for file in (workspace.start_file, workspace.setup_file, workspace.ports_file):
+            remove(file)
+        remove(workspace.index)  # late: after an earlier kill, `names` still finds the rest by this name
+        self._earlier.pop(workspace.path.name, None)
 
     def repair(self, name: str) -> list[str]:
         """Make git work again in and around a workspace nobody uses, keeping its files, its HEAD and the agent's index.
@@ -274,6 +312,25 @@ class Workspaces:
             done += self._repair_clone(workspace) if workspace.is_clone else _repair_files(workspace)
         return [path.name for path in done]
 
+    def restore_start(self, name: str, commit: str) -> None:
+        """Write down which commit was put into a workspace, if nothing says so any more: somebody deleted our files about it.
+
+        What differs from it is work. Nothing happens if the start is known.
+        """
+        workspace = self.get(name)
+        if not workspace.start():
+            self._indexes.mkdir(parents=True, exist_ok=True)
+            write_atomically(workspace.start_file, commit.encode())
+
+    def reconnect(self, name: str) -> None:
+        """Tell git where a workspace is now if that, in turn, points to git's files about it: the repository was moved.
+
+        A live agent is not disturbed.
+        """
+        workspace = self.get(name)
+        if not workspace.is_clone and workspace.points_to_git_dir() and is_plain_directory(workspace.git_dir):
+            _write_files(_admin_files(workspace))
+
     def _repair_clone(self, workspace: Workspace) -> list[Path]:
         done = restore_borrowing(self._repo, workspace.git_dir)
         if not _has_head(workspace) and (start := workspace.start()):
@@ -292,7 +349,8 @@ class Workspaces:
     def leftovers(self) -> list[Path]:
         """Return the files that a killed commit or preparation of a workspace of this pool left behind."""
         folders = (self._indexes, private_dir(self._repo.common_dir) / "staging")
-        ours = [path for folder in folders for path in _listing(folder) if path.name.startswith(self._prefix)]
+        names = (self._prefix, *(f"{admin}." for admin in self._earlier.values()))
+        ours = [path for folder in folders for path in _listing(folder) if path.name.startswith(names)]
         return [path for path in ours if path.suffix not in _OWN_FILES]
 
     def remove_all(self, keep: Collection[str] = ()) -> None:
@@ -300,17 +358,31 @@ class Workspaces:
 
         The caller has committed the work of each workspace, or taken a snapshot, and no process works in one.
         """
+        for path in self.put_aside_all(keep):
+            remove_if_allowed(path)
+        self.remove_if_empty()
+
+    def put_aside_all(self, keep: Collection[str] = ()) -> list[Path]:
+        """Move every workspace of the pool aside but those to `keep`, which takes no time; return the folders that are to be deleted.
+
+        Nothing finds a workspace in them any more. A kill leaves folders that this returns again.
+        """
         self._drop_link()
         for name in self.names():
             if name not in keep:
-                self.remove(name)
-        for path in self.undeletable():
-            remove_if_allowed(path)
+                self._put_aside(name)
+        return self.undeletable()
+
+    def remove_if_empty(self) -> None:
+        """Delete the pool's directory if nothing is in it."""
         if is_plain_directory(self.directory) and not any(self.directory.iterdir()):
             self.directory.rmdir()
 
     def undeletable(self) -> list[Path]:
-        """Return the folders that were moved aside and are still there: another user's files are in them, or we were killed."""
+        """Return the folders that were moved aside and are still there.
+
+        They are being deleted now, another user's files are in them, or who deleted them was killed.
+        """
         return [path for path in _listing(self.directory) if path.name.startswith(_TRASH_PREFIX)]
 
     def move_uncommitted(self, name: str) -> Path:
@@ -319,9 +391,7 @@ class Workspaces:
         self._require_real_parent()
         workspace.unlock()
         kept = self._move_aside(workspace, _UNCOMMITTED_PREFIX)
-        remove(workspace.start_file)
-        remove(workspace.setup_file)
-        remove(workspace.index)
+        self._forget(workspace)
         return kept
 
     def uncommitted(self) -> list[Path]:
@@ -330,13 +400,14 @@ class Workspaces:
 
     def remove(self, name: str) -> None:
         """Delete one workspace. What belongs to another user stays, moved aside."""
+        remove_if_allowed(self._put_aside(name))
+
+    def _put_aside(self, name: str) -> Path:
         workspace = self.get(name)
         self._require_real_parent()
         aside = self._move_aside(workspace)
-        for file in (workspace.start_file, workspace.setup_file, workspace.ports_file):
-            remove(file)
-        remove(workspace.index)  # late: after an earlier kill, `names` still finds the rest by this name
-        remove_if_allowed(aside)
+        self._forget(workspace)
+        return aside
 
     def _move_aside(self, workspace: Workspace, prefix: str = _TRASH_PREFIX) -> Path:
         """Move a workspace's directory away and return its new place: a kill leaves no partial workspace behind.
@@ -355,7 +426,13 @@ class Workspaces:
         return aside
 
     def _require_real_parent(self) -> None:
-        """Make the pool's directory. Raises RepositoryError if deleting in it would delete somewhere else."""
+        """Make the pool's directory. Raises RepositoryError if deleting in it would delete somewhere else.
+
+        Also if the repository is gone: somebody moved it, and its old place must stay empty.
+        """
+        if not is_plain_directory(self._repo.common_dir):
+            hint = "Was the repository moved? `holdfast resume`, where it is now, continues."
+            raise RepositoryError(f"The git directory {self._repo.common_dir} is gone.", hint)
         self._drop_link()
         self.directory.mkdir(parents=True, exist_ok=True)
         if self.directory.resolve() != self.directory:
@@ -452,6 +529,15 @@ def _admin_files(workspace: Workspace) -> dict[Path, bytes]:
         workspace.git_dir / "commondir": b"../..\n",
         workspace.git_dir / "gitdir": os.fsencode(workspace.path / ".git") + b"\n",
     }
+
+
+def _admin_prefix(folder: str, digest: str) -> str:
+    """Return how git's names for the workspaces in a folder begin. The folder's own name is for people."""
+    return f"{ADMIN_PREFIX}{re.sub(r'[^A-Za-z0-9-]', '-', folder)}-{digest}-"
+
+
+def _digest(folder: Path) -> str:
+    return hashlib.sha256(os.fsencode(folder)).hexdigest()[:8]
 
 
 def _commit_id(content: bytes) -> str:

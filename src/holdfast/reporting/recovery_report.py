@@ -54,13 +54,15 @@ class TaskPreview:
 class UnsavedWork:
     """What the disk shows about a task whose attempt is under way.
 
-    `unsaved` files exist in its workspace alone (None: there is no workspace); `heard` is when its agent was last
-    heard of. A reboot may have `torn` its files, so that nobody builds on them.
+    `unsaved` files exist in its workspace alone (None: `unknown_because`, or there is no workspace, it is `gone`); `heard` is
+    when its agent was last heard of. A reboot may have `torn` its files, so that nobody builds on them.
     """
 
     unsaved: int | None = None
     heard: float = 0.0
     torn: bool = False
+    unknown_because: str = ""
+    gone: bool = False
 
 
 class TaskRecovery(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,20 +192,29 @@ def start_again(row: TaskRow) -> str:
 
 def _why_lost(row: TaskRow, report: Report, seen: UnsavedWork, *, early: bool, clean: bool) -> str:
     cut = f"attempt {row.attempt} was cut short"
+    if seen.gone:
+        then = f"it {start_again(row)}" if clean or early else _begins(row)
+        return f"attempt {row.attempt}: its workspace was deleted; {then}; no attempt is charged"
+    if seen.unsaved is None:
+        return f"{cut}; what it wrote is not known: {seen.unknown_because}"
     if clean:
         done = seen.unsaved or row.latest.snapshot
         return f"{cut}; it {start_again(row)}" + ("; what it had done is kept" if done else "")
     if early:
         return f"{cut} at {report.progress:g} %, too early to continue; a fresh agent starts clean"
     if seen.torn:
-        begins = f"continues from {row.latest.snapshot[:12]}" if row.latest.snapshot else "starts again"
         kept = "; what was in its workspace is kept" if seen.unsaved else ""
-        return f"{cut} by a reboot; a fresh agent {begins}{kept}"
+        return f"{cut} by a reboot; {_begins(row)}{kept}"
     if seen.unsaved:
         return f"{cut}; its workspace is saved first, a fresh agent continues from it"
     if row.latest.snapshot:
         return f"{cut}; a fresh agent continues from {row.latest.snapshot[:12]}"
     return f"{cut} before it wrote anything; a fresh agent starts"
+
+
+def _begins(row: TaskRow) -> str:
+    at = f"continues from {row.latest.snapshot[:12]}" if row.latest.snapshot else "starts again"
+    return f"a fresh agent {at}"
 
 
 def _share_left(state: RunState, task: TaskRecovery) -> float:

@@ -197,6 +197,11 @@ class RunContext:
         Raises LeaseLostError if somebody took it away: then this runner must have no further effect.
         """
         if not self.lease.is_ours():
+            if not self.directory.root.is_dir():
+                raise LeaseLostError(
+                    f"the folder of run {self.run} is gone: {self.repo.checkout} was moved or deleted",
+                    f"`holdfast resume {self.run}`, where the repository is now, continues; agents live on until then",
+                )
             raise LeaseLostError(f"the lease of run {self.run} was taken away", "Look at `holdfast status`.")
 
     async def record(self, events: Sequence[Event]) -> None:

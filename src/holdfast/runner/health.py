@@ -27,6 +27,7 @@ from holdfast.journal.protocol import JournalReader
 from holdfast.repo.blocking_files import remove_blocking_git_files
 from holdfast.repo.debris import clear_debris, fsck_errors, remove_stale_locks, stale_locks
 from holdfast.repo.discovery import git_dirs_around
+from holdfast.repo.files import remove_if_allowed
 from holdfast.repo.git_settings import new_settings
 from holdfast.repo.refs import recorded_runs
 from holdfast.repo.repository import Repository
@@ -90,7 +91,11 @@ def fix_run(repo: Repository, journal: JournalReader, run: str) -> list[str]:
         }
         alive = [(key.owner, key.attempt) for key in open_fleet(repo.state_dir.fleet).live_launches(run)]
         in_use = [workspaces[owner] for owner in alive if owner in workspaces]
-        return clear_debris(repo, Workspaces(repo, directory.workspaces), in_use)
+        pool = Workspaces(repo, directory.workspaces)
+        aside = [
+            f"Removed {path}, left of a workspace." for path in pool.undeletable() if remove_if_allowed(path)
+        ]
+        return [*aside, *clear_debris(repo, pool, in_use)]
 
 
 def fix_repository(repo: Repository) -> list[str]:

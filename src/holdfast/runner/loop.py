@@ -171,7 +171,11 @@ class RunLoop:
         return decided
 
     def _commit(self, events: Sequence[ev.Event]) -> None:
-        """Make a turn durable. If this fails, nothing has been acted on and the runner ends; agents live on."""
+        """Make a turn durable. If this fails, nothing has been acted on and the runner ends; agents live on.
+
+        Somebody may have moved the repository: then what we saw of workspaces is not true, and is not recorded.
+        """
+        self._context.require_lease()
         if events:
             self._context.append(events)
         if self._answered:
@@ -236,6 +240,7 @@ class RunLoop:
                 return
         self._inbox.woken.clear()
         if self._failure is not None:
+            self._context.require_lease()  # if the repository was moved, that is the cause to name
             raise self._failure
 
     # -- requests -------------------------------------------------------------------------------------------
@@ -247,7 +252,11 @@ class RunLoop:
         self._inbox.deliver(self._context.reports.fresh())
 
     def _read_requests(self) -> None:
-        """Take in each request once. Its file goes when its event is durable, or when all work is saved."""
+        """Take in each request once. Its file goes when its event is durable, or when all work is saved.
+
+        Who rings may stand where the repository was moved to: then no request is found here, and the next turn ends us.
+        """
+        self._inbox.woken.set()
         for path, request in pending_requests(self._context.directory):
             if path in self._answered or path in self._saving or path in self._amendments:
                 continue

@@ -45,6 +45,7 @@ from holdfast.runner.notifications import Notifier
 from holdfast.runner.requests import SaveRequests
 from holdfast.runner.sandbox import require_good_variables
 from holdfast.runner.sandbox_setting import SandboxRequest, SandboxSetting, setting_in_force
+from holdfast.runner.task_workspaces import remove_soon
 from holdfast.runner.tick_writer import TickWriter, make_up_ticks
 from holdfast.system_errors import doing
 
@@ -250,7 +251,7 @@ class RunSession:
                 # Somebody's shell or editor may be open there: such a one goes when the run is cleaned.
                 busy = [name for name in taken_names(pool) if fleet.is_occupied(pool.path(name))]
                 save_taken(self.repo, self.state.row.run, busy)
-                pool.remove_all(busy)
+                remove_soon(pool, busy)
                 remove_if_allowed(context.directory.homes)
         return status
 
@@ -333,7 +334,7 @@ def finish_completed(repo: Repository, journal: Journal, run: str) -> None:
 
 
 def _finish(repo: Repository, journal: Journal, run: str) -> None:
-    remove_workspaces(repo, run)
+    remove_workspaces(repo, run, remove_soon)
     open_fleet(repo.state_dir.fleet).remove_drafts(run)
     write_mirrors(repo, journal, run)
     make_up_ticks(repo, journal, run)

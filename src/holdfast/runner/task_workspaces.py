@@ -6,15 +6,20 @@ This knowledge lasts as long as the runner. A new runner knows nothing and prepa
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
+from holdfast.fleet.protocol import remove_in_background
+from holdfast.repo.files import remove_if_allowed, remove_within
 from holdfast.repo.workspaces import Workspace, Workspaces
 
 _LANDING = "landing"
 _GATE = "gate"
+_AT_ONCE_S = 0.5
+"""How long a user waits for the prompt without wondering."""
 
 
 class TaskWorkspaces:
@@ -118,6 +123,26 @@ class TaskWorkspaces:
     def is_busy(self, name: str) -> bool:
         """Tell whether a task uses a workspace now."""
         return any(_name(task) == name for task in list(self._state.active.values()))
+
+
+def remove_soon(pool: Workspaces, keep: Collection[str] = (), at_once_s: float = _AT_ONCE_S) -> None:
+    """Delete all workspaces of a run that is over but those to `keep`: in a moment, or, if there is much to delete, by a process that outlives us.
+
+    The caller has committed all work, and no process works in one. After a kill, what is left is deleted by the next command
+    that removes the run's workspaces: `resume`, `clean`, `doctor --fix`.
+    """
+    deadline = time.monotonic() + at_once_s
+    left = []
+    for path in pool.put_aside_all(keep):
+        if not remove_within(path, deadline):
+            if time.monotonic() > deadline:
+                left.append(path)
+            else:
+                remove_if_allowed(path)  # an agent closed its folders
+    if left:
+        remove_in_background(left)
+    else:
+        pool.remove_if_empty()
 
 
 def _name(task: TaskRow) -> str:

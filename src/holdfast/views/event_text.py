@@ -127,6 +127,9 @@ def event_sentence(event: Event) -> str:
     """Return an event in words, as one line; empty if it gets no line."""
     if isinstance(event, AgentsReattached):
         return _reattached(event)
+    if isinstance(event, AttemptLost) and event.cause == "deletion":
+        then = f"a fresh agent continues from {event.carry[:12]}" if event.carry else "the task starts again"
+        return f"{event.task}: the workspace of attempt {event.attempt} was deleted; {then}, no attempt is charged"
     if isinstance(event, PauseRequested):
         then = "running agents end, their work is kept" if event.now else "tasks under way finish"
         return f"pause requested: {then}"

@@ -56,10 +56,16 @@ class Recap(msgspec.Struct, frozen=True, kw_only=True):
     questions: int = 0
     needs_you: tuple[NeedOfTask, ...] = ()
     agents: tuple[AgentSpending, ...] = ()
+    new_in_git: tuple[str, ...] = ()
 
 
-def recap_view(status: StatusView, state: RunState, history: Sequence[Recorded], facts: Facts) -> Recap:
-    """Return the recap of a run from its state, its events and its branch in git. What is not Holdfast's counts for nothing."""
+def recap_view(
+    status: StatusView, state: RunState, history: Sequence[Recorded], facts: Facts, new_in_git: Sequence[str]
+) -> Recap:
+    """Return the recap of a run from its state, its events and its branch in git. What is not Holdfast's counts for nothing.
+
+    `new_in_git` are the branches, hooks and settings that are new since the run began: an agent's, or the user's.
+    """
     landings = Counter(
         landing.task for landing in facts.branch.landings if landing.commit not in facts.foreign
     )
@@ -88,6 +94,7 @@ def recap_view(status: StatusView, state: RunState, history: Sequence[Recorded],
         questions=sum(len(row.questions) for row in state.tasks.values()),
         needs_you=status.needs_you,
         agents=status.agents,
+        new_in_git=tuple(new_in_git),
     )
 
 
@@ -151,3 +158,5 @@ def _summary(view: Recap) -> Iterator[str]:
         yield f"  proved by git: {view.landed} landed, {view.lost} lost, {view.repeated} repeated"
     if view.foreign:
         yield f"  {count(view.foreign, 'commit')} on the branch not made by Holdfast"
+    if view.new_in_git:
+        yield f"  new in git since it began, by an agent or by you: {one_line(', '.join(view.new_in_git), 200)}"

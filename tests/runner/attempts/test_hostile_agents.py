@@ -41,15 +41,14 @@ def test_a_task_that_writes_into_an_idle_workspace_is_noticed(tmp_path: Path) ->
     assert trial.execute() is RunStatus.COMPLETED
 
 
-def test_an_agent_that_deletes_its_workspace_fails_with_a_clear_error(tmp_path: Path) -> None:
-    """The next attempt gets a new workspace and can succeed."""
+def test_an_agent_that_deletes_its_workspace_gets_a_new_one(tmp_path: Path) -> None:
+    """Nobody can tell who deleted it, so nothing is charged. The next attempt can succeed."""
     flag = tmp_path / "flag"
     script = f"if [ -f {flag} ]; then echo a > A.txt; else touch {flag}; rm -rf ../$(basename $PWD); fi"
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)))
     assert trial.execute() is RunStatus.COMPLETED
-    kind, words = failure_of(trial, "A")
-    assert kind is FailureKind.AGENT
-    assert "deleted" in words
+    assert [event.cause for event in trial.of_kind(ev.AttemptLost)] == ["deletion"]
+    assert (trial.state().tasks["A"].charged, trial.state().tasks["A"].crash_count) == (0, 1)
 
 
 def test_an_agent_that_moves_its_branch_keeps_only_its_files(tmp_path: Path) -> None:

@@ -54,8 +54,8 @@ def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummar
     tail = clip(output, _TAIL_CHARS)
     try:
         work = commit_attempt(context, task, context.workspaces.of(task))
-    except WorkspaceGoneError as gone:
-        return [_workspace_gone(context, task, exit_, gone, tail)]
+    except WorkspaceGoneError:
+        return [_workspace_gone(context, task)]
     objection = first_objection(context, task, exit_, work, heard, agent)
     carry = carry_of(context, task, work)
     if objection is not None and objection.end is OutcomeKind.LIMITED:
@@ -100,15 +100,12 @@ def keep_unfinished(
     )
 
 
-def _workspace_gone(
-    context: RunContext, task: TaskRow, exit_: Exit, gone: WorkspaceGoneError, detail: str
-) -> ev.Event:
-    """The last snapshot is half-done work, although the agent ended by itself."""
-    kind, seconds = FailureKind.AGENT, exit_.duration_s
+def _workspace_gone(context: RunContext, task: TaskRow) -> ev.Event:
+    """The last snapshot is half-done work, although the agent ended by itself. Whoever deleted the rest, it is not charged."""
     keep_set_aside(context, task, task.latest.snapshot)
-    carry, set_aside = context.state.carry_or_set_aside(task, task.latest.snapshot)
-    return attempt_failed(
-        context, task, kind, gone.message, detail, carry, set_aside=set_aside, duration_s=seconds
+    carry, set_aside = context.state.carry_or_set_aside(task, task.latest.snapshot, lost=True)
+    return ev.AttemptLost(
+        task=task.id, attempt=task.attempt, carry=carry, set_aside=set_aside, cause="deletion"
     )
 
 

@@ -170,7 +170,8 @@ class _LostRun:
         torn: _TornFiles = {}
         occupants = fleet.occupants(self.run, AGENT_STEP)
         for name in filter(str.isdigit, pool.names()):
-            last = occupants.get(str(pool.path(name)))
+            pool.restore_start(name, self.started.base)
+            last = occupants.get(name)
             if last is None or all(task.id != last.owner for _, task in self.plan.tasks()):
                 self._save(pool, name, ids.archive_ref(self.run, f"workspace-{name}"))
             elif self.repo.read_ref(ids.task_ref(self.run, last.owner, last.attempt)):

@@ -50,6 +50,8 @@ async def recover(context: RunContext, *, rebooted: bool) -> list[ev.Event]:
     lost = [task for task in running if sightings[task.id].presence is Presence.LOST]
     # What they reported decides what becomes of their work.
     reported = context.state.apply_all([*_reports(context, started), *_observations(context, lost)])
+    for task in started:
+        context.workspaces.pool.restore_start(str(task.latest.workspace_number), task.latest.start)
     in_use = frozenset(str(task.latest.workspace_number) for task in alive)
     await asyncio.to_thread(clear_debris, context.repo, context.workspaces.pool, in_use)
     if rebooted:

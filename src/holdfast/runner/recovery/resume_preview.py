@@ -47,6 +47,7 @@ _BY_PRESENCE = {
     Presence.LOST: (ResumeAction.REDO, "its agent was lost"),
 }
 
+_LOST = Sighting(Presence.LOST)
 _CUT_SHORT = (ProcessSign.SIGNAL, ProcessSign.TIMEOUT, ProcessSign.STALLED)
 """What a process shows that did not come to its own end. If its task starts clean, nothing of it is collected."""
 
@@ -89,7 +90,15 @@ def preview_resume(
         _recover(future, facts)
     recorded = journal.events(run, upto=stored.last_seq)
     unsaved = _unsaved_work(repo, fleet, stored)
+    sightings |= {
+        name: _LOST for name in sightings if _has_nothing_to_collect(sightings[name], unsaved.get(name))
+    }
     return recovery_report(state, _preview_tasks(future, sightings), unsaved, recorded)
+
+
+def _has_nothing_to_collect(sighting: Sighting, seen: UnsavedWork | None) -> bool:
+    """Tell whether an agent ended whose workspace somebody deleted: then it counts as lost."""
+    return sighting.presence is Presence.ENDED and seen is not None and seen.gone
 
 
 def _recover(state: RunState, facts: Facts) -> None:
@@ -184,16 +193,11 @@ def _unsaved_work(repo: Repository, fleet: Fleet, stored: StoredRun) -> dict[str
     workspaces = Workspaces(repo, repo.state_dir.run(stored.row.run).workspaces)
     # When something was recorded, a runner was watching, so the agent was alive then.
     watched, torn = stored.updated_at, stored.row.is_of_earlier_boot(boot_id())
-    return {
-        task.id: UnsavedWork(
-            unsaved_files(
-                repo,
-                workspaces.get(str(task.latest.workspace_number)),
-                task.latest.snapshot or task.latest.start,
-            ),
-            max(fleet.last_sign(LaunchKey.of_agent(stored.row.run, task)), watched),
-            torn,
-        )
-        for task in stored.tasks
-        if task.status is TaskStatus.RUNNING
-    }
+    found = {}
+    for task in stored.tasks:
+        if task.status is TaskStatus.RUNNING:
+            workspace = workspaces.get(str(task.latest.workspace_number))
+            files = unsaved_files(repo, workspace, task.latest.snapshot or task.latest.start)
+            heard = max(fleet.last_sign(LaunchKey.of_agent(stored.row.run, task)), watched)
+            found[task.id] = UnsavedWork(files.count, heard, torn, files.unknown_because, files.gone)
+    return found
