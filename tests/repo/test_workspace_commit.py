@@ -12,8 +12,8 @@ import pytest
 from holdfast.core.ids import archive_ref, snapshot_ref, task_ref
 from holdfast.repo import index, workspace_commit
 from holdfast.repo.snapshots import take_snapshot
+from holdfast.repo.workspace import WorkspaceGoneError
 from holdfast.repo.workspace_commit import WorkCommit, commit_work
-from holdfast.repo.workspaces import WorkspaceGoneError
 from tests.support.repositories import RUN, PreparedWorkspace, git
 
 REF = task_ref(RUN, "T1", 1)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import RepositoryError
-from holdfast.repo.workspaces import Workspaces, workspace_changes
+from holdfast.repo.workspace import workspace_changes
+from holdfast.repo.workspaces import Workspaces
 from tests.crash.power_models import NamesOnly, synced
 from tests.support.power_cut import after_power_cut
 from tests.support.repositories import PreparedWorkspace, Project, git

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.repo.workspaces import WorkspaceGoneError
+from holdfast.repo.workspace import WorkspaceGoneError
 from holdfast.runner.effect_errors import UncollectedError, capture_or_move_aside
 from tests.support.repositories import PreparedWorkspace
 

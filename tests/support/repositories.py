@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.repo.repository import Repository
-from holdfast.repo.workspaces import Workspace, Workspaces
+from holdfast.repo.workspace import Workspace
+from holdfast.repo.workspaces import Workspaces
 
 RUN = "01-demo"
 

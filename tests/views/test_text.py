@@ -55,7 +55,7 @@ def test_times_for_programs_are_utc_with_a_z() -> None:
 def test_each_sentence_is_that_of_an_event_and_names_its_fields() -> None:
     """A renamed event or field takes its sentence along."""
     for name, sentence in _SENTENCES.items():
-        fields = {*getattr(ev, name).__struct_fields__, "how"}
+        fields = {*getattr(ev, name).__struct_fields__, "how", "retried"}
         assert {field for _, field, _, _ in Formatter().parse(sentence) if field} <= fields, name
 
 

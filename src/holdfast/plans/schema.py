@@ -246,8 +246,8 @@ NOTIFY = RecordType(
         ),
         "on": Field(
             texts(choice(get_args(Occasion)), single=True),
-            "What to notify about: the run finished, needs_decision or is waiting_limit; a task_abandoned after its last"
-            " attempt; each task_failed attempt. Default: the first three, and with `keep_going` task_abandoned.",
+            "What to notify about: the run finished, needs_decision or is waiting_limit; a question of an agent; a task_abandoned"
+            " after its last attempt; each task_failed attempt. Default: the first four, and with `keep_going` task_abandoned.",
         ),
     },
 )

@@ -19,6 +19,7 @@ from holdfast.repo.files import copy_atomically, is_plain_directory
 from holdfast.repo.git import GitError
 from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
+from holdfast.repo.workspace import Workspace
 from holdfast.repo.workspace_commit import (
     WorkspaceTree,
     agent_head,
@@ -27,7 +28,6 @@ from holdfast.repo.workspace_commit import (
     tree_of_workspace,
 )
 from holdfast.repo.workspace_files import ignore_patterns
-from holdfast.repo.workspaces import Workspace
 from holdfast.system_errors import doing
 
 _SHOWN_MAX = 200

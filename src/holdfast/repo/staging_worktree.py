@@ -27,7 +27,8 @@ from holdfast.repo.git import decode_text
 from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
-from holdfast.repo.workspaces import Workspace, Workspaces
+from holdfast.repo.workspace import Workspace
+from holdfast.repo.workspaces import Workspaces
 from holdfast.repo.worktrees import linked_git_dirs
 
 _UNDER_WAY = (

@@ -14,8 +14,9 @@ from holdfast.errors import HoldfastError
 from holdfast.repo.landing import trailers
 from holdfast.repo.refs import run_refs
 from holdfast.repo.repository import Repository
+from holdfast.repo.workspace import Workspace, WorkspaceGoneError
 from holdfast.repo.workspace_commit import agent_head, commit_on_ref, tree_of_workspace
-from holdfast.repo.workspaces import Workspace, WorkspaceGoneError, Workspaces
+from holdfast.repo.workspaces import Workspaces
 
 
 def taken_workspace(repo: Repository, run: str, task: str) -> Workspace:

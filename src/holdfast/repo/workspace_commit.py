@@ -27,9 +27,9 @@ from holdfast.repo.index import LISTING_S, changed_paths, temporary_index, track
 from holdfast.repo.index_additions import add_files
 from holdfast.repo.refs import list_refs
 from holdfast.repo.repository import Repository
+from holdfast.repo.workspace import Workspace
 from holdfast.repo.workspace_clone import head_of_clone, other_commits, take_over
 from holdfast.repo.workspace_files import ignore_patterns, without_paths
-from holdfast.repo.workspaces import Workspace
 from holdfast.system_errors import doing
 
 FILE_BYTES_MAX = 50 * 1024 * 1024

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from holdfast.core import events as ev
 from holdfast.errors import HoldfastError
 from holdfast.repo.checkout import CheckoutState, read_checkout
-from holdfast.repo.workspaces import workspace_changes
+from holdfast.repo.workspace import workspace_changes
 from holdfast.runner.context import RunContext
 
 _PATHS_SHOWN = 20

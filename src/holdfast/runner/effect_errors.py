@@ -23,7 +23,8 @@ from holdfast.core.commands import (
 )
 from holdfast.errors import ExitCode, HoldfastError, JournalError, LeaseLostError
 from holdfast.repo.git import GitError
-from holdfast.repo.workspaces import WorkspaceGoneError, Workspaces
+from holdfast.repo.workspace import WorkspaceGoneError
+from holdfast.repo.workspaces import Workspaces
 from holdfast.system_errors import machine_error, path_of
 
 T = TypeVar("T")

@@ -14,7 +14,8 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.fleet.protocol import remove_in_background
 from holdfast.repo.files import remove_if_allowed, remove_within
-from holdfast.repo.workspaces import Workspace, Workspaces
+from holdfast.repo.workspace import Workspace
+from holdfast.repo.workspaces import Workspaces
 
 _LANDING = "landing"
 _GATE = "gate"

@@ -16,6 +16,7 @@ from holdfast.core.plan import PlanWorkspace
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.repo.index import changed_paths, tracked_changes, unkept_paths
 from holdfast.repo.repository import Repository
+from holdfast.repo.workspace import Workspace
 from holdfast.repo.workspace_files import (
     SetupRecord,
     ignore_patterns,
@@ -23,7 +24,6 @@ from holdfast.repo.workspace_files import (
     without_paths,
     write_record,
 )
-from holdfast.repo.workspaces import Workspace
 from holdfast.runner.context import RunContext
 from holdfast.runner.verification.checks import FailedCheck, run_checks
 

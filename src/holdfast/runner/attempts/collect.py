@@ -31,8 +31,8 @@ from holdfast.core.unrunnable import (
 )
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
+from holdfast.repo.workspace import Workspace, WorkspaceGoneError
 from holdfast.repo.workspace_commit import WorkCommit, commit_work
-from holdfast.repo.workspaces import Workspace, WorkspaceGoneError
 from holdfast.runner.attempts.attempt_events import (
     attempt_asked,
     attempt_blocked,

@@ -16,7 +16,7 @@ from holdfast.core.projection import Taken, TaskRow
 from holdfast.core.status import FailureKind
 from holdfast.repo.repository import Repository
 from holdfast.repo.taken_workspaces import prepare_taken, taken_workspace
-from holdfast.repo.workspaces import WorkspaceGoneError
+from holdfast.repo.workspace import WorkspaceGoneError
 from holdfast.runner.attempts.attempt_events import attempt_failed
 from holdfast.runner.attempts.collect import carry_of, commit_attempt, first_objection, work_done
 from holdfast.runner.attempts.reports import clean

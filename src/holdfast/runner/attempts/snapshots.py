@@ -12,7 +12,7 @@ from holdfast.fleet.protocol import LaunchKey
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
 from holdfast.repo.snapshots import count_snapshots, take_snapshot
-from holdfast.repo.workspaces import Workspace, WorkspaceGoneError
+from holdfast.repo.workspace import Workspace, WorkspaceGoneError
 from holdfast.reporting.snapshot_message import snapshot_message
 from holdfast.runner.attempts.confined_reading import read_confined
 from holdfast.runner.context import RunContext
