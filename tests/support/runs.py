@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -210,7 +210,8 @@ def kill_everything(trial: Trial, runner: subprocess.Popen[bytes]) -> None:
     for pid in supervisors:
         os.kill(pid, signal.SIGKILL)
     for fd in open_carriers(tokens).values():
-        signal.pidfd_send_signal(fd, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # what is in a sandbox dies with the one that was killed before
+            signal.pidfd_send_signal(fd, signal.SIGKILL)
         os.close(fd)
 
 
