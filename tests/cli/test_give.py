@@ -1,0 +1,139 @@
+"""`give`: what a person did by hand is committed, checked and landed like any attempt, or goes back to the agents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Cli, cli_at_work, eventually, fails, writes
+from tests.support.repositories import git
+from tests.support.runs import Fifo
+
+
+def _workspace(cli: Cli, task: str = "b") -> Path:
+    return cli.here / ".holdfast" / "work" / "01-try-it" / f"taken-{task}"
+
+
+def _take(cli: Cli, task: str = "b", **files: str) -> None:
+    """Take a task and write these files."""
+    assert cli("take", task).code == 0
+    for name, text in files.items():
+        (_workspace(cli, task) / name).write_text(text)
+
+
+def test_what_is_given_lands_as_an_attempt_of_the_person(blocked: Cli) -> None:
+    """With its message, the trailers and the next number; the workspace is gone when the run is over."""
+    _take(blocked, mine="mine\n")
+    done = blocked("give", "b", "-m", "Made by hand")
+    assert (done.code, "holdfast resume" in done.out) == (0, True)
+    assert blocked("resume", "--yes").code == 0
+    assert git(blocked.here, "show", "holdfast/01-try-it:mine") == "mine\n"
+    merge = git(blocked.here, "log", "-1", "--format=%B", "holdfast/01-try-it")
+    assert "Holdfast-Task: b\nHoldfast-Attempt: 2" in merge
+    assert git(blocked.here, "log", "-1", "--format=%s", "holdfast/01-try-it^2") == "Made by hand\n"
+    assert (blocked.task("b")["agent"], blocked.task("b")["attempts"]) == ("you", 2)
+    assert not _workspace(blocked).exists()
+
+
+def test_a_live_runner_checks_and_lands_what_is_given(tmp_path: Path) -> None:
+    """While another task is at work."""
+    busy = Fifo(tmp_path / "busy")
+    other: dict[str, object] = {"id": "b", "run": ["sh", "-c", f"{busy.give}; sleep 60"]}
+    cli, runner, _ = cli_at_work(tmp_path, other)
+    busy.wait()
+    _take(cli, "a", mine="mine\n")
+    assert "goes on with it" in cli("give", "a").out
+    eventually(lambda: cli.task("a")["status"] == "completed", "it landed")
+    cli("stop")
+    runner.wait()
+    assert git(cli.here, "show", "holdfast/01-try-it:mine") == "mine\n"
+
+
+def _checked(tmp_path: Path) -> Cli:
+    """Return a run whose task `b` was abandoned, and that is checked for a file `good`."""
+    cli = Cli.of(tmp_path / "p", fails("b", verify=["test -f good"]), limits={"attempts": 1})
+    assert cli("run", "--yes").code == 1
+    return cli
+
+
+def test_a_failed_check_comes_back_to_the_person_and_charges_nothing(tmp_path: Path) -> None:
+    """The feedback is shown, the workspace is as it was, and the next try lands."""
+    cli = _checked(tmp_path)
+    _take(cli, mine="mine\n")
+    cli("give", "b")
+    assert cli("resume", "--yes").code == 3
+    assert "`test -f good` exited with 1" in cli("status").out
+    assert (_workspace(cli) / "mine").read_text() == "mine\n"
+    (_workspace(cli) / "good").write_text("good\n")
+    cli("give", "b")
+    assert cli("resume", "--yes").code == 0
+    assert cli.task("b")["attempts"] == 3
+
+
+def test_work_that_changed_nothing_is_not_taken_for_done(tmp_path: Path) -> None:
+    """As with agents."""
+    cli = _checked(tmp_path)
+    _take(cli)
+    cli("give", "b")
+    assert cli("resume", "--yes").code == 3
+    assert "changed no file" in cli("status").out
+
+
+def test_what_is_given_back_is_continued_by_an_agent(tmp_path: Path) -> None:
+    """It finds the person's work, and has all attempts."""
+    script = "test -f mine && echo done > done.txt"
+    cli = Cli.of(tmp_path / "p", {"id": "b", "run": ["sh", "-c", script]}, limits={"attempts": 1})
+    assert cli("run", "--yes").code == 1
+    _take(cli, mine="mine\n")
+    assert "back to the agents" in cli("give", "b", "--back").out
+    assert cli("resume", "--yes").code == 0
+    tip = git(cli.here, "ls-tree", "--name-only", "holdfast/01-try-it").split()
+    assert {"mine", "done.txt"} <= set(tip)
+
+
+def test_a_persons_own_commits_land_with_the_work(blocked: Cli) -> None:
+    """Git works in the workspace as usual."""
+    _take(blocked, mine="mine\n")
+    git(_workspace(blocked), "add", "mine")
+    git(_workspace(blocked), "commit", "-q", "-m", "my own commit")
+    (_workspace(blocked) / "more").write_text("more\n")
+    blocked("give", "b")
+    assert blocked("resume", "--yes").code == 0
+    said = git(blocked.here, "log", "--format=%s", "holdfast/01-try-it")
+    assert "my own commit" in said
+    assert git(blocked.here, "show", "holdfast/01-try-it:more") == "more\n"
+
+
+def test_a_conflict_is_handed_to_the_person_with_both_sides(tmp_path: Path) -> None:
+    """`take` again puts the merge with its markers into the workspace; resolved, it lands."""
+    cli = Cli.of(tmp_path / "p", fails("b"), writes("a"), limits={"attempts": 1, "keep_going": True})
+    assert cli("run", "--yes", "--jobs", "1").code == 1
+    assert cli("take", "b").code == 0
+    (_workspace(cli) / "a.txt").write_text("mine\n")
+    start = git(_workspace(cli), "rev-parse", "HEAD").strip()
+    landed = git(cli.here, "rev-parse", "holdfast/01-try-it").strip()
+    if git(cli.here, "ls-tree", "--name-only", start, "a.txt"):
+        pytest.skip("the task began after `a` had landed: there is nothing to conflict")
+    cli("give", "b")
+    assert cli("resume", "--yes").code == 3
+    assert cli("take", "b").code == 0
+    text = (_workspace(cli) / "a.txt").read_text()
+    assert ("<<<<<<<" in text, "mine" in text, landed != "") == (True, True, True)
+    (_workspace(cli) / "a.txt").write_text("a\nmine\n")
+    cli("give", "b")
+    assert cli("resume", "--yes").code == 0
+    assert git(cli.here, "show", "holdfast/01-try-it:a.txt") == "a\nmine\n"
+
+
+def test_a_task_that_nobody_has_cannot_be_given(blocked: Cli) -> None:
+    """The error says how to take it."""
+    done = blocked("give", "b")
+    assert (done.code, "holdfast take 01-try-it b" in done.err) == (2, True)
+
+
+def test_what_is_given_is_given_once(blocked: Cli) -> None:
+    """Until the run has taken it in."""
+    _take(blocked, mine="mine\n")
+    assert blocked("give", "b").code == 0
+    assert blocked("give", "b").code == 2

@@ -1,0 +1,172 @@
+"""`take`: a person gets a task and a workspace, from a live runner and without one, and nothing of it is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Cli, cli_at_work, fails, killed_cli, on_terminal, writes
+from tests.support.repositories import git
+
+
+def _workspace(cli: Cli, task: str = "b") -> Path:
+    return cli.here / ".holdfast" / "work" / "01-try-it" / f"taken-{task}"
+
+
+def test_a_task_at_rest_is_handed_over(blocked: Cli) -> None:
+    """In a linked worktree on no branch, with what landed below it."""
+    taken = blocked.json("take", "b")
+    here = _workspace(blocked)
+    assert (taken["task"], taken["kept"]["workspace"]) == ("b", str(here))
+    assert (here / "a.txt").read_text() == "a\n"
+    assert git(here, "status", "--porcelain") == ""
+    assert git(here, "branch", "--show-current") == ""
+    assert blocked.task("b")["status"] == "blocked"
+
+
+def test_a_task_that_is_taken_is_shown_with_its_place(blocked: Cli) -> None:
+    """`status` says where, and what to type next; a resume leaves it alone."""
+    blocked("take", "b")
+    shown = blocked("status").out
+    assert "b is taken by you, in .holdfast/work/01-try-it/taken-b" in shown
+    assert "`holdfast give 01-try-it b`" in shown
+    assert blocked("resume", "--yes").code == 3
+    assert blocked.task("b")["attempts"] == 1
+
+
+def test_taking_again_changes_nothing_and_tells_the_place(blocked: Cli) -> None:
+    """What was written meanwhile is still there."""
+    blocked("take", "b")
+    (_workspace(blocked) / "mine.txt").write_text("mine\n")
+    assert str(_workspace(blocked)) in blocked("take", "b").out
+    assert (_workspace(blocked) / "mine.txt").read_text() == "mine\n"
+
+
+def test_an_agent_under_way_is_stopped_and_its_work_handed_over(tmp_path: Path) -> None:
+    """The runner goes on with the other tasks, and charges nothing."""
+    cli, runner, _ = cli_at_work(tmp_path, writes("b", needs=["a"]))
+    done = cli("take", "a")
+    assert done.code == 0, done.err
+    assert (_workspace(cli, "a") / "half.txt").read_text() == "half\n"
+    assert cli.task("a")["status"] == "blocked"
+    runner.wait()
+    assert "a is taken by you" in cli.json("status")["run"]["detail"]
+
+
+def test_the_work_of_a_dead_runners_agent_is_handed_over(tmp_path: Path) -> None:
+    """Its agent still lives: it is ended first."""
+    cli, agent = killed_cli(tmp_path)
+    done = cli("take", "a")
+    assert done.code == 0, done.err
+    assert (_workspace(cli, "a") / "half.txt").read_text() == "half\n"
+    with pytest.raises(ProcessLookupError):
+        os.kill(agent, 0)
+
+
+def test_a_kill_while_the_runner_lives_on_takes_nothing_away(tmp_path: Path) -> None:
+    """The runner is killed after the hand-over; what the person writes then is given to the next one."""
+    cli, runner, _ = cli_at_work(tmp_path)
+    cli("take", "a")
+    (_workspace(cli, "a") / "mine.txt").write_text("mine\n")
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    assert cli("give", "a").code == 0
+    assert cli("resume", "--yes").code == 0
+    assert git(cli.here, "show", "holdfast/01-try-it:mine.txt") == "mine\n"
+
+
+def test_on_a_terminal_a_shell_opens_there(blocked: Cli, tmp_path: Path) -> None:
+    """The user's own."""
+    shell = tmp_path / "shell"
+    shell.write_text("#!/bin/sh\necho here is $PWD\n")
+    shell.chmod(0o755)
+    code, screen = on_terminal(blocked, "take", "b", answers="", SHELL=str(shell))
+    assert (code, f"here is {_workspace(blocked)}" in screen) == (0, True)
+
+
+def test_an_editor_opens_there(blocked: Cli) -> None:
+    """With the workspace as its argument, also without a terminal."""
+    done = blocked("take", "b", "--editor", EDITOR="echo opened", VISUAL="")
+    assert done.out.splitlines()[-1] == f"opened {_workspace(blocked)}"
+
+
+@pytest.mark.parametrize("task", ["a", "c"])
+def test_what_has_landed_or_cannot_begin_is_not_taken(task: str, ended: Cli) -> None:
+    """`a` has landed, `c` waits for `b`."""
+    assert ended("take", task).code == 2
+    assert not _workspace(ended, task).exists()
+
+
+@pytest.mark.parametrize(
+    "leaving",
+    [
+        ("abandon", "--yes"),
+        ("discard", "--yes"),
+        ("reset", "1", "--yes"),
+        ("reset", "1", "b", "--yes"),
+        ("skip", "b"),
+    ],
+)
+def test_no_way_out_of_a_run_loses_what_a_person_wrote(leaving: tuple[str, ...], blocked: Cli) -> None:
+    """It is in its workspace still, or at a ref."""
+    blocked("take", "b")
+    (_workspace(blocked) / "mine.txt").write_text("mine\n")
+    assert blocked(*leaving).code == 0
+    assert _kept(blocked) == "mine\n"
+
+
+def test_a_run_that_completes_without_the_person_keeps_what_was_written(blocked: Cli) -> None:
+    """The task is skipped, the run completes, its workspaces go: the work is at a ref, also after `clean`."""
+    blocked("take", "b")
+    (_workspace(blocked) / "mine.txt").write_text("mine\n")
+    blocked("skip", "b")
+    assert blocked("resume", "--yes").code == 0
+    assert not _workspace(blocked).exists()
+    assert blocked("clean", "--all", "--yes").code == 0
+    assert _kept(blocked) == "mine\n"
+
+
+def test_a_retry_gives_a_taken_task_to_an_agent(blocked: Cli) -> None:
+    """What the person wrote stays in the workspace."""
+    blocked("take", "b")
+    (_workspace(blocked) / "mine.txt").write_text("mine\n")
+    assert blocked("retry", "b").code == 0
+    assert blocked.task("b")["status"] == "pending"
+    assert _kept(blocked) == "mine\n"
+
+
+def test_a_workspace_that_was_deleted_is_made_again(blocked: Cli) -> None:
+    """`take` says where; `give` would have nothing to give."""
+    blocked("take", "b")
+    shutil.rmtree(_workspace(blocked))
+    assert blocked("give", "b").code != 0
+    assert blocked("take", "b").code == 0
+    assert (_workspace(blocked) / "a.txt").read_text() == "a\n"
+
+
+def test_doctor_finds_nothing_wrong_with_a_taken_task(blocked: Cli) -> None:
+    """Its workspace is no debris, and `--fix` leaves it alone."""
+    blocked("take", "b")
+    (_workspace(blocked) / "mine.txt").write_text("mine\n")
+    assert blocked("doctor", "--fix").code == 0
+    assert (_workspace(blocked) / "mine.txt").read_text() == "mine\n"
+
+
+def test_the_users_checkout_is_not_touched(tmp_path: Path) -> None:
+    """A task that is taken is worked on elsewhere."""
+    cli = Cli.of(tmp_path / "p", fails("b"), limits={"attempts": 1})
+    cli("run", "--yes")
+    before = git(cli.here, "status", "--porcelain"), git(cli.here, "rev-parse", "HEAD")
+    cli("take", "b")
+    assert (git(cli.here, "status", "--porcelain"), git(cli.here, "rev-parse", "HEAD")) == before
+
+
+def _kept(cli: Cli) -> str:
+    """Return what the person wrote, from the workspace or the ref that keeps it."""
+    if (_workspace(cli) / "mine.txt").exists():
+        return (_workspace(cli) / "mine.txt").read_text()
+    return git(cli.here, "show", "refs/holdfast/01-try-it/archive/b-taken:mine.txt")
