@@ -61,7 +61,7 @@ def test_a_question_parks_its_task_and_charges_nothing(asking: Cli) -> None:
     assert asking.task("other")["status"] == "completed"
     attempt = asking.json("inspect", "db")["tasks"][0]["attempts"][0]
     assert (attempt["outcome"], attempt["errors"]) == ("asked", [])
-    assert git(asking.here, "show", f"{attempt['kept']}:half.txt") == "half\n"
+    assert git(asking.here, "show", f"{attempt['kept']}:half.txt") == "half"
 
 
 @pytest.mark.parametrize(

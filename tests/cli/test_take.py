@@ -76,7 +76,7 @@ def test_a_kill_while_the_runner_lives_on_takes_nothing_away(tmp_path: Path) -> 
     runner.wait()
     assert cli("give", "a").code == 0
     assert cli("resume", "--yes").code == 0
-    assert git(cli.here, "show", "holdfast/01-try-it:mine.txt") == "mine\n"
+    assert git(cli.here, "show", "holdfast/01-try-it:mine.txt") == "mine"
 
 
 def test_on_a_terminal_a_shell_opens_there(blocked: Cli, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_no_way_out_of_a_run_loses_what_a_person_wrote(leaving: tuple[str, ...],
     blocked("take", "b")
     (_workspace(blocked) / "mine.txt").write_text("mine\n")
     assert blocked(*leaving).code == 0
-    assert _kept(blocked) == "mine\n"
+    assert _kept(blocked) == "mine"
 
 
 def test_a_run_that_completes_without_the_person_keeps_what_was_written(blocked: Cli) -> None:
@@ -127,7 +127,7 @@ def test_a_run_that_completes_without_the_person_keeps_what_was_written(blocked:
     assert blocked("resume", "--yes").code == 0
     assert not _workspace(blocked).exists()
     assert blocked("clean", "--all", "--yes").code == 0
-    assert _kept(blocked) == "mine\n"
+    assert _kept(blocked) == "mine"
 
 
 def test_a_retry_gives_a_taken_task_to_an_agent(blocked: Cli) -> None:
@@ -136,7 +136,7 @@ def test_a_retry_gives_a_taken_task_to_an_agent(blocked: Cli) -> None:
     (_workspace(blocked) / "mine.txt").write_text("mine\n")
     assert blocked("retry", "b").code == 0
     assert blocked.task("b")["status"] == "pending"
-    assert _kept(blocked) == "mine\n"
+    assert _kept(blocked) == "mine"
 
 
 def test_a_workspace_that_was_deleted_is_made_again(blocked: Cli) -> None:
@@ -168,5 +168,5 @@ def test_the_users_checkout_is_not_touched(tmp_path: Path) -> None:
 def _kept(cli: Cli) -> str:
     """Return what the person wrote, from the workspace or the ref that keeps it."""
     if (_workspace(cli) / "mine.txt").exists():
-        return (_workspace(cli) / "mine.txt").read_text()
+        return (_workspace(cli) / "mine.txt").read_text().strip()
     return git(cli.here, "show", "refs/holdfast/01-try-it/archive/b-taken:mine.txt")

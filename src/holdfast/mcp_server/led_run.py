@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from holdfast.core import events as ev
 from holdfast.core.facts import ExitReason
@@ -167,6 +167,12 @@ class LedRun:
         """End a claim as failed. The next attempt gets the reason; the work is kept."""
         return await self._end(self._held(task, token), _END_S, code=1, words=reason[:LINE_BYTES_MAX])
 
+    async def ask(self, task: str, token: str, question: dict[str, str | float | list[str]]) -> TaskResult:
+        """Ask a person about a claimed task and end the claim at that. The work is kept, no attempt is charged."""
+        offer = self._held(task, token)
+        await self._report(offer, question)
+        return await self._end(offer, _END_S)
+
     async def release(self, task: str, token: str) -> TaskResult:
         """Give a claim back unfinished. The work is kept, no attempt is charged."""
         return await self._end(self._held(task, token), _END_S, ExitReason.CANCELLED)
@@ -267,7 +273,7 @@ class LedRun:
 
         await self._until(is_past, seconds)
 
-    async def _report(self, offer: Offer, report: dict[str, str | float]) -> None:
+    async def _report(self, offer: Offer, report: Mapping[str, str | float | list[str]]) -> None:
         env = offer.spec.env
         await asyncio.to_thread(send_report, env[REPORT_VARIABLE], env[WAKE_VARIABLE], report)
 

@@ -25,6 +25,7 @@ from holdfast.report_channel import (
     WAKE_VARIABLE,
     checked_contract,
     checked_number,
+    checked_question,
     send_report,
 )
 
@@ -102,7 +103,7 @@ def report_line(fields: ReportFields) -> dict[str, str | float]:
 def add_report_tools(server: MCPServer[Any], path: str, wake_pipe: str) -> None:
     """Offer what `holdfast report` does, into the same file at `path`; the pipe wakes the runner."""
 
-    async def send(line: dict[str, str | float]) -> dict[str, list[str]]:
+    async def send(line: dict[str, str | float | list[str]]) -> dict[str, list[str]]:
         if not line:
             raise HoldfastError("the report says nothing", "give at least one of its fields")
         await asyncio.to_thread(send_report, path, wake_pipe, line)
@@ -118,7 +119,7 @@ def add_report_tools(server: MCPServer[Any], path: str, wake_pipe: str) -> None:
         `section_next` the part that comes next. `blocked` is what keeps you from going on. `cost_usd` is what was
         spent since the last such report.
         """
-        return await send(report_line(fields))
+        return await send({**report_line(fields)})
 
     @server.tool()
     @json_tool
@@ -127,6 +128,15 @@ def add_report_tools(server: MCPServer[Any], path: str, wake_pipe: str) -> None:
         if not is_valid_id(name):
             raise HoldfastError(f"{name!r} cannot name an interface", f"use a name like {ID_PATTERN}")
         return await send({"interface": name, "contract": checked_contract(name, contract)})
+
+    @server.tool()
+    @json_tool
+    async def ask_person(question: str, options: list[str] = []) -> Any:  # noqa: B006 - the SDK shows the default
+        """Ask what only a person can decide, then end your turn: you, or the next agent, go on with the answer.
+
+        What you have done is kept. Ask nothing that you can find out or decide by yourself.
+        """
+        return await send(checked_question(question, options))
 
 
 # -- how an agent leads a run --------------------------------------------------------------------------------
@@ -228,6 +238,16 @@ def _add_end_tools(server: MCPServer[Any], session: LeadSession) -> None:
     async def fail_task(task: str, token: str, reason: str) -> Any:
         """Give a claimed task up because it cannot be done this way. The next attempt is told the reason."""
         return await session.run.fail(task, token, reason)
+
+    @server.tool()
+    @json_tool
+    async def ask_person(task: str, token: str, question: str, options: list[str] = []) -> Any:  # noqa: B006 - as above
+        """Ask a person about a claimed task, and give it back until there is an answer. Its work is kept, nothing is charged.
+
+        `run_status` shows it as `blocked` with its question; once it is answered it is ready again, with the answer in its
+        brief. Go on with other tasks meanwhile.
+        """
+        return await session.run.ask(task, token, checked_question(question, options))
 
     @server.tool()
     @json_tool

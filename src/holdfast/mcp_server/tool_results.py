@@ -13,6 +13,7 @@ from typing import Any, ParamSpec
 import msgspec
 from mcp.types import CallToolResult, TextContent
 
+from holdfast.core.people import open_questions
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import AttemptKind, RunStatus, TaskStatus
@@ -102,6 +103,8 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     error: str | None
     merge_commit: str | None
+    question: str | None = None
+    options: tuple[str, ...] = ()
 
 
 class StatusResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,12 +203,15 @@ def take_result(offer: Offer, brief: str) -> TakeResult:
 
 def task_result(task: TaskRow, status: TaskStatus) -> TaskResult:
     """Return where a task stands; `status` is the displayed one."""
+    asked = next(iter(open_questions(task)), None)
     return TaskResult(
         task=task.id,
         status=status,
         attempt=task.attempt,
         error=task.error[:_TEXT_CHARS] or None,
         merge_commit=task.merge_commit or None,
+        question=asked.question if asked else None,
+        options=asked.options if asked else (),
     )
 
 
