@@ -25,7 +25,6 @@ TO_COME = {
     "X7": "many machines",
     "X8": "a plan that changes while it runs",
     "X9": "workspaces that are set up before the agent starts",
-    "X10": "questions of agents, and tasks done by hand",
     "X11": "squash, rebase, patches and pull requests",
     "X14": "a merge queue that checks ahead",
 }

@@ -53,9 +53,23 @@ def test_each_kind_of_report_becomes_one_line(tmp_path: Path, words: tuple[str, 
     assert written(tmp_path) == [line]
 
 
+def test_a_question_is_one_line_and_the_agent_is_told_to_end_its_turn(tmp_path: Path) -> None:
+    """With the options to choose from, in their order."""
+    done = report(tmp_path, "ask", "Which?", "--option", "this", "--option=that")
+    assert (done.code, "End your turn" in done.out) == (0, True)
+    assert written(tmp_path) == [{"question": "Which?", "options": ["this", "that"]}]
+
+
 @pytest.mark.parametrize(
     "words",
     [
+        ("ask",),
+        ("ask", "two", "questions"),
+        ("ask", ""),
+        ("ask", "Which?", "--choice", "a"),
+        ("ask", "Which?", "--option"),
+        ("ask", "x" * 2001),
+        ("ask", "Which?", *("--option=a" for _ in range(10))),
         ("progress", "101"),
         ("progress", "nan"),
         ("confidence", "much"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -145,6 +146,27 @@ def test_a_released_task_is_ready_again_and_charged_nothing(tmp_path: Path) -> N
                 claim = await leader.claim("a")
                 await leader("release_task", task="a", token=claim["token"])
             assert (await leader.work("a"))["status"] == "completed"
+
+    led(play)
+
+
+def test_a_leader_asks_a_person_about_a_task(tmp_path: Path) -> None:
+    """The task waits, with its work, and is ready again with the answer in its brief."""
+    project = Project.create(tmp_path / "p")
+
+    async def play() -> None:
+        async with leading(project.path) as leader:
+            await leader("open_run", plan=plan_of(asks("a"), asks("b"), limits={"attempts": 1}))
+            claim = await leader.claim("a")
+            write(Path(claim["workspace"]) / "half.txt", "half\n")
+            question = {"question": "Postgres or SQLite?", "options": ["Postgres", "SQLite"]}
+            asked = await leader("ask_person", task="a", token=claim["token"], **question)
+            assert (asked["status"], asked["question"]) == ("blocked", "Postgres or SQLite?")
+            answered = await asyncio.to_thread(Cli(project.path), "answer", "a", "2")
+            assert answered.code == 0, answered.err
+            claim = await leader.claim("a")
+            assert "The answer: SQLite" in claim["brief"]
+            assert (Path(claim["workspace"]) / "half.txt").exists()
 
     led(play)
 

@@ -13,7 +13,7 @@ import pytest
 from tests.mcp_server.lead_client import RefusedError, leading, led
 from tests.support.command import COMMAND, Cli
 
-TOOLS = {"report", "publish_interface"}
+TOOLS = {"report", "publish_interface", "ask_person"}
 
 
 def written(file: Path) -> list[Any]:
@@ -31,12 +31,14 @@ def test_reports_over_mcp_are_those_of_the_command(tmp_path: Path) -> None:
             await leader("report", progress=40, section_done="X", section_next="Y", file="a.py", line=7)
             await leader("report", confidence=0.9, blocked="no key", summary="all done", cost_usd=0.5)
             await leader("publish_interface", name="api", contract="def f(): ...")
+            await leader("ask_person", question="Which?", options=["this", "that"])
 
     led(play)
-    first, second, third = written(file)
+    first, second, third, fourth = written(file)
     assert first == {"progress": 40.0, "section_done": "X", "section_next": "Y", "file": "a.py", "line": 7}
     assert second == {"confidence": 0.9, "blocked": "no key", "summary": "all done", "cost_usd": 0.5}
     assert third == {"interface": "api", "contract": "def f(): ..."}
+    assert fourth == {"question": "Which?", "options": ["this", "that"]}
 
 
 def test_reports_that_make_no_sense_are_refused_in_words(tmp_path: Path) -> None:
