@@ -178,9 +178,10 @@ def test_what_blocks_a_working_agent_is_shown(tmp_path: Path) -> None:
 def test_a_question_is_an_agents_text(tmp_path: Path) -> None:
     """It steers no terminal, holds no secret, and has an end."""
     key = "sk-ant-api03-" + "A1b2C3d4" * 11
-    text = f"$(printf '\\033[2J') {key} really?"
-    cli = _project(tmp_path / "p", f'{_REPORT} ask "{text}"')
-    code, screen = on_terminal(cli, "run", "--yes", answers="", NO_COLOR="1")
+    script = tmp_path / "ask.sh"
+    script.write_text(f"""{_REPORT} ask "$(printf '\\033[2J') {key} really?"\n""")
+    cli = _project(tmp_path / "p", f"sh {script}")
+    code, screen = on_terminal(cli, "run", "--yes", answers="", NO_COLOR="1", HOLDFAST_SANDBOX="off")
     assert (code, "\x1b[2J" in screen, key in screen) == (3, False, False)
     kept = (cli.here / ".holdfast/journal.db").read_bytes() + cli("status", "--json").out.encode()
     assert key.encode() not in kept
