@@ -10,6 +10,7 @@ from holdfast.cli.arguments import JSON, RUN_OF_TASK, TASK, Arguments
 from holdfast.cli.open_repo import choose_task, open_repo
 from holdfast.cli.output import print_result
 from holdfast.core import events as ev
+from holdfast.core.people import open_questions
 from holdfast.runner.decisions.user_decisions import apply_decision, record_decision
 from holdfast.runner.requests import Request, ask_runner
 
@@ -40,4 +41,6 @@ def decide_about_task(
             apply_decision(stored.state(), event)
             ask_runner(opened.directory(run), Request(action=action, task=task))
             detail = f"{task} {done}. The runner of {run} ({held}) goes on with it."
+        if open_questions(stored.state().tasks[task]):
+            detail += " Its question stays without an answer."
         return print_result(opened, run, detail, args, task=task)
