@@ -12,6 +12,7 @@ from holdfast.cli.arguments import JSON, RUN_OF_TASK, TASK, YES, Arguments, flag
 from holdfast.cli.open_repo import OpenRepo, choose_task, open_repo
 from holdfast.cli.output import print_result
 from holdfast.core import events as ev
+from holdfast.core.people import open_questions
 from holdfast.core.state import RunState
 from holdfast.errors import HoldfastError, did_you_mean, quoted
 from holdfast.runner.decisions.user_decisions import apply_decision, record_decision
@@ -52,6 +53,7 @@ def decide_about_task(
             _agree_to_agent(opened, state, event, args)
         waits = isinstance(event, ev.TaskRetried) and state.tasks[task].recheck and not event.clean
         done = "is checked again: its work is finished" if waits else done
+        unanswered = bool(open_questions(state.tasks[task])) and not getattr(event, "hint", "")
         if (held := opened.holder(run)) is None:
             record_decision(opened.repo, opened.journal, run, event)
             detail = f"{task} {done}. `holdfast resume {run}` continues the run."
@@ -60,6 +62,8 @@ def decide_about_task(
             apply_decision(state, event)
             ask_runner(opened.directory(run), _request(action, event))
             detail = f"{task} {done}. The runner of {run} ({held}) goes on with it."
+        if unanswered:
+            detail += " Its question stays without an answer."
         return print_result(opened, run, detail, args, task=task)
 
 
