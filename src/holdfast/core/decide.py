@@ -288,12 +288,14 @@ def _free_workspace(used: Collection[int]) -> int:
 def _verifiable_again(state: RunState) -> list[TaskRow]:
     """Return the tasks whose finished work waited, and may be verified again: since then somebody retried them or resumed the run.
 
-    That is no new work: neither a spent budget nor an abandoned task of their stage holds them back.
+    That is no new work: neither a spent budget nor an abandoned task of their stage holds them back. What a person took, and
+    has not been handed over yet, is that person's.
     """
     return [
         task
         for task in state.awaiting_restart.values()
-        if (task.status is TaskStatus.PENDING or task.blocked_in < state.row.epoch)
+        if (task.taken is None or task.taken.ready)
+        and (task.status is TaskStatus.PENDING or task.blocked_in < state.row.epoch)
         and _is_selected(state, task)
         and state.is_startable(task)
     ]

@@ -41,7 +41,8 @@ def waits_for_person(task: TaskRow) -> bool:
 
 def start_by_hand(run: RunRow, task: TaskRow) -> str:
     """Return what a person who takes a task begins with: all that there is of it, also what an agent would start without."""
-    return task.set_aside or task.carry or run.tip
+    finished = task.latest.head if task.recheck else ""
+    return finished or task.set_aside or task.carry or run.tip
 
 
 def is_being_handed_over(task: TaskRow) -> bool:
@@ -119,11 +120,11 @@ def fold(_run: RunRow, _limits: Limits, task: TaskRow, event: ev.TaskEvent) -> N
                 replace(one, answer=event.answer) if one is first else one for one in task.questions
             )
         case ev.TaskTaken() | ev.HandOverInterrupted():
-            # Finished work that waits for its checks is the person's to continue.
-            task.carry = task.latest.head if task.recheck else task.carry
-            task.taken, task.recheck = Taken(), False
+            task.taken = Taken()
         case ev.HandOverStarted():
-            task.taken = Taken(start=event.start)
+            # Finished work that waits for its checks is the person's to continue from here on.
+            task.carry = task.latest.head if task.recheck else task.carry
+            task.taken, task.recheck = Taken(start=event.start), False
         case ev.TaskHandedOver():
             task.taken = replace(taken, ready=True, place=event.place)
         case ev.TaskGiven():

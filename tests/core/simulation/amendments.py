@@ -30,7 +30,7 @@ def random_amendment(rng: Random, state: RunState) -> ev.PlanAmended | None:
 def _edited(rng: Random, state: RunState) -> Plan:
     plan = state.plan
     for _ in range(rng.randint(1, 3)):
-        match rng.randint(0, 7):
+        match 0 if state.awaiting_restart and rng.random() < 0.4 else rng.randint(0, 7):
             case 0:
                 plan = _with_new_task(rng, plan, state)
             case 1:

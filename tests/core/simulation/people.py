@@ -117,7 +117,8 @@ class People:
     def _interfere(self, runner: SimulatedRunner) -> SimulatedEffect:
         world, random = self.world, self.world.random
         yield random() * 40
-        match int(random() * 10):
+        # A gate that fails under a live runner is rare: somebody looks after it.
+        match 3 if self._failed_gates(runner) else int(random() * 10):
             case 0:
                 runner.deliver([ev.StopRequested()])
             case 1 | 2:
@@ -140,10 +141,12 @@ class People:
         if late:
             runner.deliver(late[-_LATE_RESULTS:])
 
+    def _failed_gates(self, runner: SimulatedRunner) -> list[str]:
+        return [name for name, row in runner.state.row.stages.items() if row.status is StageStatus.BLOCKED]
+
     def _decide(self, runner: SimulatedRunner) -> None:
         """Waive the gates that failed, or else retry or skip a task."""
-        blocked = [name for name, row in runner.state.row.stages.items() if row.status is StageStatus.BLOCKED]
-        if blocked:
+        if blocked := self._failed_gates(runner):
             self.world.met("gate waived under a runner")
             runner.deliver([*gate_waivers(runner.state, blocked)])
         elif decided := self._retry_or_skip(runner.state):
@@ -257,7 +260,8 @@ class People:
     def _amend(self, state: RunState) -> None:
         """Somebody edits the plan of a run that rests."""
         world = self.world
-        event = None if world.repository.taken_off() else random_amendment(world.rng, state)
+        unclear = world.repository.taken_off() or world.repository.has_more_than(state)
+        event = None if unclear else random_amendment(world.rng, state)
         if event is None:
             world.met("amendment refused")
             return

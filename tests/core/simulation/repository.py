@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from holdfast.core.facts import BranchFacts, Equivalent, Landing
+from holdfast.core.state import RunState
+from holdfast.core.status import TaskStatus
 
 
 class SimulatedWork(NamedTuple):
@@ -121,6 +123,11 @@ class SimulatedRepository:
             prefix = f"{self.line[1]} "
             found[:0] = [one for name, one in self._landings.items() if name.startswith(prefix)]
         return found
+
+    def has_more_than(self, state: RunState) -> bool:
+        """Tell whether somebody put a landing on the branch that the journal does not know."""
+        known = {name for name, row in state.tasks.items() if row.status is TaskStatus.COMPLETED}
+        return any(landing.task in state.tasks and landing.task not in known for landing in self.landed())
 
     def facts(self) -> BranchFacts:
         """Return what the repository shows."""

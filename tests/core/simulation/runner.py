@@ -243,7 +243,8 @@ class SimulatedRunner:
         wanted, self.amendments = self.amendments, 0
         for _ in range(wanted):
             event = random_amendment(self.world.rng, self.state)
-            if event is None or self.world.repository.taken_off():
+            repository = self.world.repository
+            if event is None or repository.taken_off() or repository.has_more_than(self.state):
                 self.world.met("amendment refused")
                 continue
             self.world.met("amended under a runner")
