@@ -145,6 +145,28 @@ def test_without_restart_the_agent_finishes_what_it_began(tmp_path: Path) -> Non
     runner.wait()
 
 
+def test_an_agent_that_was_left_to_finish_can_be_restarted_later(tmp_path: Path) -> None:
+    """The run has the plan already, and its agent still works on what was asked before."""
+    cli, runner, agent = cli_at_work(tmp_path)
+    _edit(cli, first=writes("a"))
+    assert cli("amend", "--yes").code == 0
+    done = cli("amend", "--restart", "--yes")
+    assert (done.code, "its agent is stopped, its work kept" in done.out) == (0, True)
+    assert runner.wait() == 0
+    assert not is_alive(agent)
+    assert cli.project.git("show", f"holdfast/{RUN}:a.txt") == "a"
+
+
+def test_the_difference_shows_what_differs_in_long_texts(blocked: Cli) -> None:
+    """Two prompts that begin alike are told from where they part: that is what the user agrees to."""
+    long = "x" * 100
+    blocked.plan(writes("a"), {"id": "b", "run": ["sh", "-c", f"echo {long} one"]}, limits={"attempts": 1})
+    blocked("amend", "--yes")
+    blocked.plan(writes("a"), {"id": "b", "run": ["sh", "-c", f"echo {long} two"]}, limits={"attempts": 1})
+    said = blocked("amend", "--dry-run").out
+    assert ("one" in said, "two" in said) == (True, True)
+
+
 def test_a_task_under_way_is_not_dropped(tmp_path: Path) -> None:
     """It is refused before anything is asked, and says what to do."""
     cli, runner, _ = cli_at_work(tmp_path)

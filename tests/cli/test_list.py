@@ -33,3 +33,9 @@ def test_after_everything_was_cleaned_the_summaries_are_named(completed: Cli) ->
         said = completed(command).out
         assert "No run here now" in said
         assert str(completed.here / ".holdfast" / "outputs") in said
+
+
+def test_tasks_that_never_began_are_counted(ended: Cli) -> None:
+    """`list` and `status` agree on how many there are."""
+    (line,) = ended.json("list")
+    assert (line["completed"], line["tasks"]) == (1, ended.json("status")["metrics"]["tasks"])

@@ -49,7 +49,7 @@ def execute(args: Namespace) -> int:
         state = opened.journal.load(row.run).state()
         require_unfinished(row.run, state)
         planned = planned_amendment(state, wanted, restart=args.restart)
-        if not planned.difference:
+        if planned.is_empty:
             return _tell(row.run, planned, args, amended=False)
         by_runner = amend_to(opened, row.run, wanted, args, restart=args.restart)
         return _tell(row.run, planned, args, amended=True, by_runner=by_runner)

@@ -79,7 +79,9 @@ def amend_task(task: TaskRow, before: Terms, now: Terms, *, restart: bool) -> No
 
 
 def _judge_anew(task: TaskRow, before: Terms, now: Terms, *, restart: bool) -> None:
-    task.latest.restart = task.latest.restart or (restart and task.status is TaskStatus.RUNNING)
+    if task.status is TaskStatus.RUNNING:
+        task.latest.restart = task.latest.restart or restart
+        task.latest.outdated = task.latest.outdated or before.assignment != now.assignment
     if not task.latest.checking:
         _forget_judgements(task, before, now)
     if task.recheck and before.asked != now.asked:

@@ -144,15 +144,26 @@ def _status(state: RunState, name: str) -> TaskStatus | None:
 
 
 def restarted_tasks(state: RunState, plan: Plan) -> tuple[str, ...]:
-    """Return the tasks at which an agent works and of which something else is asked now, or of somebody else."""
+    """Return the tasks at which an agent works and of which something else is asked now, or of somebody else.
+
+    That may have been so since an earlier amendment.
+    """
     specs = {task.id: task for _, task in plan.tasks()}
     return tuple(
         name
         for name, row in state.tasks.items()
         if row.status is TaskStatus.RUNNING
         and name in specs
-        and terms_of(state.plan, state.specs[name]).assignment != terms_of(plan, specs[name]).assignment
+        and not row.latest.restart
+        and (
+            row.latest.outdated
+            or _assignment(state.plan, state.specs[name]) != _assignment(plan, specs[name])
+        )
     )
+
+
+def _assignment(plan: Plan, task: Task) -> object:
+    return terms_of(plan, task).assignment
 
 
 def tasks_concerned(state: RunState, plan: Plan) -> list[str]:
@@ -181,7 +192,7 @@ def fate_of(state: RunState, plan: Plan, name: str, *, restart: bool) -> str:
     if stands := _stands(row, dropped=name not in specs):
         return stands
     before, now = terms_of(state.plan, state.specs[name]), terms_of(plan, specs[name])
-    if row.status is TaskStatus.RUNNING and before.assignment != now.assignment:
+    if row.status is TaskStatus.RUNNING and (row.latest.outdated or before.assignment != now.assignment):
         if restart:
             return "its agent is stopped, its work kept; it begins again"
         return "its agent finishes what it began; --restart stops it"

@@ -66,10 +66,11 @@ def base_obstacle(state: RunState) -> str:
     if check.unrunnable:
         return (
             f"a check of the plan cannot be executed, and no agent was started: {check.error}{shown}"
-            f"Correct it in the plan, or install what it needs, then `holdfast resume {run}`; "
+            f"Correct the plan and `holdfast amend {run}`, or install what it needs; then `holdfast resume {run}`. "
             "--no-preflight starts agents without this check"
         )
     return (
         f"the base fails a check before any task has begun: {check.error}{shown}"
-        f"No agent was started. If only the tasks make it pass, `holdfast resume {run} --accept-base` goes on"
+        f"No agent was started. If only the tasks make it pass, `holdfast resume {run} --accept-base` goes on; "
+        f"`holdfast amend {run}` takes a corrected plan"
     )

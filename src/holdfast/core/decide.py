@@ -437,7 +437,8 @@ def _obstacles(state: RunState, now: float) -> Iterator[str]:
     if failed := base_obstacle(state):
         yield failed
     if spent := run_overrun(state):
-        yield f"{spent} (`resume --cost-usd` or `--tokens` raises it)"
+        option = "--tokens" if "tokens" in spent else "--cost-usd"
+        yield f"{spent} (`holdfast resume {state.row.run} {option} N` raises it to N)"
     yield from _waited_for(state, now)
     for name in state.current_stages:
         stage = state.stage(name)

@@ -12,7 +12,7 @@ _SLUG_MAX = 40
 _TAKEN = "-taken"
 TAKEN_PREFIX = "taken-"
 _RUN_IN_COMMAND = re.compile(
-    r"\b(holdfast (?!adopt |plan |run |answer |take |give |(?:retry|skip|logs) [^ ]+(?: -|`|$))[a-z]+)"
+    r"\b(holdfast (?!adopt |plan |run |(?:retry|skip|answer|take|give) [^ ]+(?: -|`|$))[a-z]+)"
     r" 0*([1-9]\d*)-[a-z0-9-]+(?![\w./-])"
 )
 """A command and the run that it names; not what is a file, nor the only word after a command that needs a task."""

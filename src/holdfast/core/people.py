@@ -61,8 +61,10 @@ def needed_from_person(run: str, task: TaskRow) -> str:
 
 def question_line(asked: Question) -> str:
     """Return a question with its numbered options, on one line."""
-    choices = "  ".join(f"[{number}] {option}" for number, option in enumerate(asked.options, start=1))
-    return f"{asked.question}  {choices}" if choices else asked.question
+    options = (" ".join(option.split()) for option in asked.options)
+    choices = "  ".join(f"[{number}] {option}" for number, option in enumerate(options, start=1))
+    question = " ".join(asked.question.split())
+    return f"{question}  {choices}" if choices else question
 
 
 def taken_words(task: TaskRow) -> str:

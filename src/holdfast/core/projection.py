@@ -214,6 +214,8 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     halt: Halt | None = None
     restart: bool = False
     """Whether its agent is to be ended because its task was amended; the next attempt begins with what it is now."""
+    outdated: bool = False
+    """Whether something else is asked of its task since its agent began."""
 
 
 class TaskRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):

@@ -50,6 +50,17 @@ _SAYS_NOTHING_OF_THE_WORK = (
     FailureKind.UNRUNNABLE,
     FailureKind.SETUP,
 )
+_JUDGES_THE_WORK = (
+    FailureKind.NO_CHANGE,
+    FailureKind.MISSING_FILES,
+    FailureKind.CHECK,
+    FailureKind.MERGED_CHECK,
+    FailureKind.CONFLICT,
+    FailureKind.SIDE_LOST,
+    FailureKind.SYNTAX,
+    FailureKind.VALIDATION,
+    FailureKind.REJECTED,
+)
 _WAITED_OUT = (FailureClass.TRANSIENT, FailureClass.ENVIRONMENT)
 
 
@@ -98,6 +109,15 @@ def makes_no_progress(task: TaskRow) -> bool:
         last.tree,
     )
     return alike and last.kind not in _SAYS_NOTHING_OF_THE_WORK
+
+
+def was_found_wanting(task: TaskRow) -> bool:
+    """Tell whether the work that the latest attempt began with was judged, and failed: without a change it fails again.
+
+    Work of an attempt that hung, crashed or used up its budget was not judged. It may well be whole.
+    """
+    last = task.failures[-1] if task.failures else None
+    return last is not None and last.attempt == task.attempt - 1 and last.kind in _JUDGES_THE_WORK
 
 
 def kind_of_next_attempt(task: TaskRow) -> AttemptKind:

@@ -75,7 +75,9 @@ class CheckoutMonitor:
         if before is None:
             return ()
         changed = self._last.differences(before)
-        return tuple(path for path in changed if path not in self._ignored)
+        # People edit the plan of a run to amend it.
+        own = self._context.state.row.plan_source
+        return tuple(path for path in changed if path not in self._ignored and path != own)
 
     def _idle_changes(self) -> dict[str, tuple[str, ...]]:
         """Look at workspaces between tasks. The first look after a task notes what it left; later ones compare."""

@@ -43,7 +43,9 @@ class SetupFailedError(HoldfastError):
         said = last_lines(failed.output)
         message = f"set-up failed: {failed.error}" + (f"; it said:\n{said}" if said else "")
         super().__init__(
-            message, f"Nothing is charged for it. Correct the cause; `holdfast resume {run}` tries again."
+            message,
+            f"Nothing is charged for it. Correct the cause, or the plan and `holdfast amend {run}`; "
+            f"`holdfast resume {run}` tries again.",
         )
         self.failed = failed
 

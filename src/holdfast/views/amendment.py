@@ -78,11 +78,31 @@ def _part(part: PartChange, name: str, fate: str) -> Iterator[str]:
 
 
 def _field(one: FieldChange, indent: str) -> str:
-    return f"{indent}{one.field}: {_value(one.before)} → {_value(one.after)}"
+    before, after = _words(one.before), _words(one.after)
+    skipped = _alike(before, after)
+    return f"{indent}{one.field}: {_from(before, skipped)} → {_from(after, skipped)}"
+
+
+def _alike(before: str, after: str) -> int:
+    """Return how much of the beginning of two long texts to leave out, so that what differs is seen."""
+    if max(len(before), len(after)) <= _VALUE_CHARS:
+        return 0
+    same = next((at for at, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
+    shortest = min(len(before), len(after))
+    return max(0, (shortest if same is None else same) - _VALUE_CHARS // 2)
+
+
+def _from(words: str, skipped: int) -> str:
+    return one_line(("…" if skipped else "") + words[skipped:], _VALUE_CHARS)
 
 
 def _value(value: Any) -> str:
     """Return a value of a plan in one short line."""
+    return _from(_words(value), 0)
+
+
+def _words(value: Any) -> str:
+    """Return a value of a plan in words, without secrets."""
     if value is None or value in ("", [], (), {}):
         return "none"
     if isinstance(value, bool):
@@ -93,4 +113,4 @@ def _value(value: Any) -> str:
         words = f"{value:g}" if isinstance(value, float) else str(value)
     else:
         words = msgspec.json.encode(value).decode()
-    return one_line(redact(words), _VALUE_CHARS)
+    return " ".join(redact(words).split())

@@ -396,7 +396,7 @@ def run_line(stored: StoredRun, *, held: bool, boot_id: str = "", landed_in: tup
         adopted_from=row.origin,
         needs_you=() if row.status in RUN_IS_OVER else needs_you(stored.state()),
         completed=sum(task.status is TaskStatus.COMPLETED for task in stored.tasks),
-        tasks=len(stored.tasks),
+        tasks=sum(len(stage.tasks) for stage in stored.plan.stages),
         landed_in=landed_in,
         spending=spending_of_run(row),
     )

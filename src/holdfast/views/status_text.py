@@ -13,6 +13,7 @@ from holdfast.views.spending_text import SpendingColumns, agents_table, spending
 from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
 from holdfast.views.text import count, duration, one_line, percent, table, when
 
+_STUCK_NAMED = 6
 _NO_RUN = (
     "No run here yet. `holdfast init` writes a starter plan, `holdfast run` starts it.\n"
     "If there was one, `holdfast rebuild` restores it from git."
@@ -201,12 +202,15 @@ def _ways_to_continue(run: RunView, view: StatusView) -> Iterator[str]:
     for need in view.needs_you:
         does = "has your work checked and landed" if need.taken else "answers it"
         yield f"`{need.command}` {does};"
-    if view.needs_you:
-        yield f"then `holdfast resume {run.id}` continues."
-        return
     stuck = [task.id for task in view.tasks if task.status is TaskStatus.ABANDONED]
     if stuck:
-        yield f"`holdfast inspect {run.id} {stuck[0]}` shows why; `holdfast retry {run.id} {stuck[0]}` runs it again, `holdfast skip {run.id} {stuck[0]}` skips it;"
+        others = f" ({', '.join(stuck[1:_STUCK_NAMED])} too)" if stuck[1:] else ""
+        yield f"`holdfast inspect {run.id} {stuck[0]}` shows why {stuck[0]} failed{others};"
+        yield f"`holdfast retry {run.id} {stuck[0]}` runs it again, `holdfast skip {run.id} {stuck[0]}` skips it;"
+    if stuck or view.needs_you:
         yield f"then `holdfast resume {run.id}` continues."
+        return
+    if run.status is RunStatus.BLOCKED:
+        yield f"`holdfast resume {run.id}` tries again."
         return
     yield f"`holdfast resume {run.id}` continues."

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from holdfast.core.status import FailureKind, RunStatus
 from holdfast.errors import LaunchError
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
@@ -74,6 +76,23 @@ def test_success_without_any_change_is_a_failure_with_feedback(tmp_path: Path) -
     assert trial.execute() is RunStatus.BLOCKED
     assert [f.kind for f in trial.state().tasks["A"].failures] == [FailureKind.NO_CHANGE] * 2
     assert "changed no file" in trial.brief("A", 2)
+
+
+@pytest.mark.parametrize("end", ["sleep 1000", "exit 3"], ids=["it hangs", "it fails"])
+def test_whole_work_of_an_attempt_that_nobody_judged_is_checked_when_the_next_agent_has_nothing_to_add(
+    tmp_path: Path, end: str
+) -> None:
+    """The agent wrote all of it and hung, or failed at something else. The next one finds it done: that is no failure."""
+    script = f"if [ -f A.txt ]; then exit 0; fi; echo x > A.txt; {end}"
+    agents = {"mine": {"command": ["sh", "-c", script], "prompt": "file"}}
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("one", {"id": "A", "prompt": "Do it", "stall": 0.5}),
+        agents=agents,
+        agent="mine",
+    )
+    assert trial.execute() is RunStatus.COMPLETED
+    assert len(trial.state().tasks["A"].failures) == 1
 
 
 def test_missing_deliverables_fail_the_attempt_and_are_named(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_run_whose_budget_is_spent_goes_on_with_a_larger_one(tmp_path: Path) -
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(script)}, limits={"tokens": 400})
     assert run.execute() is RunStatus.BLOCKED
     assert run.execute() is RunStatus.BLOCKED
-    assert "resume --cost-usd` or `--tokens` raises it" in run.stored().row.reason
+    assert "--tokens N` raises it to N" in run.stored().row.reason
     assert run.execute(tokens=5_000) is RunStatus.COMPLETED
 
 

@@ -19,7 +19,7 @@ from holdfast.core.outcome import (
     judge_outcome,
 )
 from holdfast.core.projection import TaskRow
-from holdfast.core.retry import CUT_SHORT
+from holdfast.core.retry import CUT_SHORT, was_found_wanting
 from holdfast.core.status import FailureKind, NetworkAccess
 from holdfast.core.unrunnable import (
     CANNOT_EXECUTE,
@@ -220,11 +220,10 @@ def _unless_not_executed(
 
 
 def _work_sign(context: RunContext, task: TaskRow, work: WorkCommit) -> WorkSign:
-    """Unchanged: no change, or none since the tree that failed last. Work that a crash cut off counts."""
+    """Unchanged: no change, or none since the tree that was judged and failed. Work that was cut off counts."""
     if context.state.specs[task.id].allow_empty:
         return WorkSign.NOT_NEEDED
-    failed_here = bool(task.failures) and task.failures[-1].attempt == task.attempt - 1
-    unchanged = work.tree == context.repo.tree_of(task.base) or (not work.changed and failed_here)
+    unchanged = work.tree == context.repo.tree_of(task.base) or (not work.changed and was_found_wanting(task))
     return WorkSign.UNCHANGED if unchanged else WorkSign.CHANGED
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from holdfast.agents.presets import Presets
 from holdfast.core import events as ev
-from holdfast.core.amendment import amended_plan, fate_of, tasks_concerned
+from holdfast.core.amendment import amended_plan, fate_of, restarted_tasks, tasks_concerned
 from holdfast.core.plan import Plan
 from holdfast.core.plan_difference import FieldChange, PlanDifference, plan_difference
 from holdfast.core.state import RunState
@@ -30,13 +30,19 @@ from holdfast.runner.requests import Request, ask_runner
 class PlannedAmendment:
     """What an amendment would change: the plan that the run gets, the difference, and what becomes of each task.
 
-    `ignored` are the fields that a run that has begun does not change.
+    `ignored` are the fields that a run that has begun does not change; `restarted` the tasks whose agents are ended.
     """
 
     plan: Plan
     difference: PlanDifference
     fates: dict[str, str]
     ignored: tuple[FieldChange, ...]
+    restarted: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the run has this plan, and nobody is to begin again."""
+        return not self.difference and not self.restarted
 
 
 def planned_amendment(state: RunState, wanted: Plan, *, restart: bool) -> PlannedAmendment:
@@ -44,10 +50,12 @@ def planned_amendment(state: RunState, wanted: Plan, *, restart: bool) -> Planne
     plan = amended_plan(state, wanted)
     difference = plan_difference(state.plan, plan)
     changed = (one.id for one in (*plan_difference(state.plan, wanted).tasks, *difference.tasks))
-    names = dict.fromkeys((*changed, *tasks_concerned(state, plan)))
+    restarted = restarted_tasks(state, plan) if restart else ()
+    names = dict.fromkeys((*changed, *tasks_concerned(state, plan), *restarted))
     fates = {name: fate_of(state, plan, name, restart=restart) for name in names}
     base = FieldChange(field="base", before=state.plan.base, after=wanted.base)
-    return PlannedAmendment(plan, difference, fates, (base,) if base.before != base.after else ())
+    ignored = (base,) if base.before != base.after else ()
+    return PlannedAmendment(plan, difference, fates, ignored, restarted)
 
 
 def is_amended(state: RunState, wanted: Plan) -> bool:
@@ -78,7 +86,7 @@ def amend_run(
         epoch = journal.take_epoch(run)
         state = journal.load(run).state()
         require_unfinished(run, state)
-        if not is_amended(state, wanted):
+        if not is_amended(state, wanted) or (restart and restarted_tasks(state, state.plan)):
             event: ev.Event = amendment_of(state, journal, presets, wanted, restart=restart)
             apply_decision(state, event)
             journal.append(run, epoch, [event], state.row, state.take_changed(), time.time())

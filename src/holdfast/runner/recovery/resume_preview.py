@@ -143,7 +143,7 @@ def _preview_task(
     state: RunState, task: TaskRow, shown: TaskStatus, sighting: Sighting | None
 ) -> TaskPreview:
     if shown is TaskStatus.RUNNING and task.latest.kind is AttemptKind.PERSON:
-        return TaskPreview(task.id, ResumeAction.COLLECT, "you gave it; your work is committed and checked")
+        return _preview_given(task)
     if shown is TaskStatus.RUNNING and sighting is not None:
         return _preview_running(state, task, sighting)
     if task.recheck:
@@ -151,7 +151,7 @@ def _preview_task(
     if shown is TaskStatus.PENDING:
         return _preview_pending(task)
     if task.taken is not None and task.taken.given:
-        return TaskPreview(task.id, ResumeAction.COLLECT, "you gave it; your work is committed and checked")
+        return _preview_given(task)
     if need := need_of(state.row.run, task):
         return TaskPreview(task.id, ResumeAction.WAIT, f"it {need.words}; `{need.command}`")
     if task.status is TaskStatus.BLOCKED:
@@ -162,6 +162,12 @@ def _preview_task(
         why = f"failed; it {start_again(task)}; what it had done is kept"
         return TaskPreview(task.id, ResumeAction.REDO, why)
     return TaskPreview(task.id, *_BY_STATUS[shown])
+
+
+def _preview_given(task: TaskRow) -> TaskPreview:
+    if task.taken is not None and task.taken.given == "back":
+        return TaskPreview(task.id, ResumeAction.REDO, "you gave it back; an agent continues from your work")
+    return TaskPreview(task.id, ResumeAction.COLLECT, "you gave it; your work is committed and checked")
 
 
 def _preview_running(state: RunState, task: TaskRow, sighting: Sighting) -> TaskPreview:
