@@ -76,7 +76,7 @@ class JournalUnavailableError(JournalError):
 
 
 class LeaseHeldError(HoldfastError):
-    """Another live runner holds this run."""
+    """Another live process holds this run, or lands a result in the repository."""
 
     exit_code = ExitCode.HELD_BY_ANOTHER
 

@@ -15,12 +15,14 @@ import errno
 import fcntl
 import os
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast.errors import LaunchError
 
 _FLOCK = struct.Struct("@hhqqi0q")  # of 64-bit Linux: type, whence, start, length, pid
+_POLL_S = 0.02
 _WHOLE_FILE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
@@ -36,6 +38,14 @@ def try_lock(fd: int) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     return True
+
+
+def lock_within(fd: int, seconds: float) -> bool:
+    """Lock an open file as soon as nobody else has it locked; return False if that takes longer. It ends as above."""
+    deadline = time.monotonic() + seconds
+    while not (locked := try_lock(fd)) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return locked
 
 
 def is_locked(fd: int) -> bool:

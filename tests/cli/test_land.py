@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import Cli, on_terminal, writes
+from holdfast.repo.landing_lock import landing_lock, landing_lock_path
+from tests.support.command import Cli, eventually, on_terminal, writes
 
 
 def test_land_asks_and_takes_no_for_an_answer_without_a_terminal(completed: Cli) -> None:
@@ -216,3 +219,98 @@ def test_options_that_go_with_another_one_are_refused_alone(completed: Cli) -> N
     assert completed("land", "--yes", "--remote", "origin").code == 2
     assert completed("land", "--yes", "--squash", "--rebase").code == 2
     assert completed.json("status")["run"]["landed_in"] == []
+
+
+def land_at_once(cli: Cli, *commands: tuple[str, ...]) -> list[int]:
+    """Start several `land` while none of them may begin; let all of them go on together. Return their codes."""
+    lock = landing_lock_path(cli.project.git_dir)
+    with landing_lock(cli.project.open()):
+        started = [cli.start("land", "--yes", *command) for command in commands]
+        eventually(lambda: all(waits_for(one, lock) for one in started), "all of them got there")
+    return [one.wait() for one in started]
+
+
+def waits_for(process: subprocess.Popen[bytes], lock: Path) -> bool:
+    """Tell whether a process has opened the file of the lock."""
+    assert process.poll() is None, "it ended before it got there"
+    return any(path.exists() and path.samefile(lock) for path in Path(f"/proc/{process.pid}/fd").iterdir())
+
+
+MANY = 200
+
+
+def many_files(tmp_path: Path) -> Cli:
+    """Make a completed run of two tasks that changed many files, so that writing them takes a while."""
+    cli = Cli(tmp_path / "p")
+    script = f"for n in $(seq {MANY}); do echo LETTER >> d/$n; done; echo LETTER > LETTER.txt"
+    tasks = [
+        {"id": "a", "run": ["sh", "-c", script.replace("LETTER", "a")]},
+        {"id": "b", "run": ["sh", "-c", script.replace("LETTER", "b")], "needs": ["a"]},
+    ]
+    Cli.of(cli.here, *tasks, goal="Add letters")
+    for number in range(1, MANY + 1):
+        cli.project.write(f"d/{number}", f"{number}\n")
+    cli.project.commit("many files")
+    assert cli("run", "--yes").code == 0
+    return cli
+
+
+def assert_landed_whole(cli: Cli) -> None:
+    """The files have the new content, git sees no change in them, and nothing is left of the landings."""
+    assert cli.project.git("status", "--porcelain", "-uno") == ""
+    for number in range(1, MANY + 1):
+        assert (cli.here / f"d/{number}").read_text() == f"{number}\na\nb\n"
+    assert not list(cli.project.git_dir.glob("*.lock"))
+    assert not (cli.project.git_dir / "holdfast-update").exists()
+
+
+MERGE: tuple[str, ...] = ()
+SQUASH, REBASE = ("--squash",), ("--rebase",)
+
+
+@pytest.mark.parametrize(
+    ("methods", "commits"),
+    [
+        ([MERGE] * 3, {1}),
+        ([SQUASH] * 3, {1}),
+        ([REBASE] * 3, {2}),
+        ([SQUASH, REBASE, MERGE, SQUASH], {1, 2}),
+        ([(*SQUASH, "--delete-branch"), (*REBASE, "--delete-branch")], {1, 2}),
+    ],
+)
+def test_a_run_that_several_commands_land_at_once_lands_once(
+    tmp_path: Path, methods: list[tuple[str, ...]], commits: set[int]
+) -> None:
+    """One does it; the others wait for it, and find it there."""
+    cli = many_files(tmp_path)
+    before = go_on(cli)
+    assert land_at_once(cli, *methods) == [0] * len(methods)
+    there = cli.project.git("rev-list", "--first-parent", f"{before}..main").split()
+    assert len(there) in commits
+    assert_landed_whole(cli)
+    assert "already there" in cli("land").out
+
+
+@pytest.mark.parametrize("method", [MERGE, SQUASH, REBASE])
+def test_different_runs_that_land_at_once_all_land(tmp_path: Path, method: tuple[str, ...]) -> None:
+    """Each on top of the one before, whichever comes first."""
+    cli = many_files(tmp_path)
+    for name in ("y", "z"):
+        cli.plan(writes(name), goal=f"Add {name}")
+        assert cli("run", "--yes").code == 0
+    go_on(cli)
+    assert land_at_once(cli, *((run, *method) for run in ("1", "2", "3"))) == [0, 0, 0]
+    assert_landed_whole(cli)
+    assert [(cli.here / f"{name}.txt").read_text() for name in "yz"] == ["y\n", "z\n"]
+    assert [line["landed_in"] for line in cli.json("list")] == [["main"]] * 3
+
+
+def test_a_landing_that_does_not_end_is_not_waited_for_without_end(completed: Cli) -> None:
+    """Its process may have been stopped. Nothing changes, and the message names it and what to do."""
+    before = completed.project.head()
+    with landing_lock(completed.project.open()):
+        refused = completed("land", "--yes")
+    assert (refused.code, completed.project.head()) == (4, before)
+    assert f"another command lands a result in this repository (process {os.getpid()})" in refused.err
+    assert "then run the command again" in refused.err
+    assert completed("land", "--yes").code == 0

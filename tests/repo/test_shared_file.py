@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.repo.files import abandoned_drafts
 from holdfast.repo.shared_file import SharedFileError, change_file
 
 ROUNDS = 300
@@ -114,3 +117,70 @@ def test_what_is_no_plain_file_of_the_project_is_left(tmp_path: Path, kind: str)
         change_file(root, name, drafts, lambda data: data.replace(b"[ ]", b"[x]"))
     assert (outside / "list.md").read_text() == "- [ ] a\n"
     assert list(drafts.iterdir()) == []
+
+
+# Is killed at the exchange of a number: 0 is before the first. Somebody saves the file right before the first one.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from holdfast.repo import shared_file
+root, drafts, killed_at, saved = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+exchange, done = shared_file._exchange, []
+def watched(one, other):
+    if not done and saved:
+        (root / "list.md").write_text(saved)
+    if len(done) < killed_at:
+        exchange(one, other)
+        done.append(one)
+    if len(done) == killed_at:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return True
+shared_file._exchange = watched
+shared_file.change_file(root, "list.md", drafts, lambda data: data.replace(b"[ ] a", b"[x] a"))
+"""
+
+
+def _killed(tmp_path: Path, killed_at: int, saved: str) -> tuple[Path, Path]:
+    """Leave what a kill leaves of the change of a file with the point `a` that is ticked."""
+    root, drafts = _folder(tmp_path)
+    (root / "list.md").write_text("- [ ] a\n")
+    argv = [sys.executable, "-c", KILLED, str(root), str(drafts), str(killed_at), saved]
+    assert subprocess.run(argv, check=False).returncode == -signal.SIGKILL
+    assert len(list(drafts.iterdir())) == 1
+    return root, drafts
+
+
+def _tick_a(root: Path, drafts: Path) -> None:
+    change_file(root, "list.md", drafts, lambda data: data.replace(b"[ ] a", b"[x] a"))
+
+
+@pytest.mark.parametrize("killed_at", [0, 1, 2])
+def test_what_somebody_saved_survives_a_kill_at_each_exchange(tmp_path: Path, killed_at: int) -> None:
+    """Between the two exchanges it is only in the draft. The next change puts it back, and is made to it."""
+    root, drafts = _killed(tmp_path, killed_at, "- [ ] a\n- [ ] new\n")
+    assert abandoned_drafts(drafts) == []  # others delete those
+    _tick_a(root, drafts)
+    assert (root / "list.md").read_text() == "- [x] a\n- [ ] new\n"
+    assert list(drafts.iterdir()) == []
+
+
+@pytest.mark.parametrize("killed_at", [0, 1])
+def test_a_kill_while_nobody_saves_leaves_no_draft_for_long(tmp_path: Path, killed_at: int) -> None:
+    """What is in it is ours, or what we replaced on purpose."""
+    root, drafts = _killed(tmp_path, killed_at, "")
+    _tick_a(root, drafts)
+    assert (root / "list.md").read_text() == "- [x] a\n"
+    assert list(drafts.iterdir()) == []
+
+
+def test_a_version_that_cannot_go_back_is_kept_and_named(tmp_path: Path) -> None:
+    """The file was written since the kill: neither version is lost, and the change is made the next time."""
+    root, drafts = _killed(tmp_path, 1, "- [ ] a\n- [ ] new\n")
+    (root / "list.md").write_text("- [ ] a\nlater\n")
+    with pytest.raises(SharedFileError, match=re.escape(f"is kept in {drafts / 'list.md.kept-1'}")):
+        _tick_a(root, drafts)
+    assert (root / "list.md").read_text() == "- [ ] a\nlater\n"
+    _tick_a(root, drafts)
+    assert (root / "list.md").read_text() == "- [x] a\nlater\n"
+    assert [path.name for path in drafts.iterdir()] == ["list.md.kept-1"]
+    assert (drafts / "list.md.kept-1").read_text() == "- [ ] a\n- [ ] new\n"

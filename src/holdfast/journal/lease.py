@@ -26,12 +26,11 @@ from holdfast.boot import boot_id, start_ticks
 from holdfast.disk_sync import PRIVATE, make_folder
 from holdfast.errors import LeaseHeldError
 from holdfast.journal.filesystem_checks import refuse_network_filesystem
-from holdfast.locks import is_locked, open_lockable, try_lock
+from holdfast.locks import is_locked, lock_within, open_lockable, try_lock
 from holdfast.system_errors import doing
 
 _INFO_MAX = 4096
 _WAIT_S = 30.0
-_POLL_S = 0.02
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,10 +118,8 @@ def making_runs(path: Path) -> Iterator[None]:
     with doing("keep others from making runs meanwhile", path):
         make_folder(path.parent, PRIVATE)
         fd = open_lockable(path)
-        deadline = time.monotonic() + _WAIT_S
         try:
-            while not (locked := try_lock(fd)) and time.monotonic() < deadline:
-                time.sleep(_POLL_S)
+            locked = lock_within(fd, _WAIT_S)
         except BaseException:
             os.close(fd)
             raise

@@ -4,6 +4,8 @@ Git does it in many steps (`git merge --ff-only`). A kill in between leaves its 
 then takes for the user's changes and refuses to overwrite. A power cut takes back any of these steps, or tears the files.
 So it is written down first which files are about to change and were as git knows them. Only those are ever restored, and
 only if they still hold what git wrote into them. All of it is on disk before the record goes.
+
+There is one record for a checkout: the caller holds the landing lock (`landing_lock.py`).
 """
 
 from __future__ import annotations
@@ -143,7 +145,7 @@ class CheckoutUpdate:
     def _remove_record(self) -> None:
         """If it came back after a power cut, what the user did since would look like an update that was cut short."""
         with doing("remove the note of what changed in the checkout", self._record):
-            self._record.unlink()
+            self._record.unlink(missing_ok=True)
             sync(self.git_dir)
 
     @property

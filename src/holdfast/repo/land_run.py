@@ -14,6 +14,7 @@ from holdfast.repo.checkout_update import CheckoutUpdate
 from holdfast.repo.debris import remove_stale_locks
 from holdfast.repo.landed_results import RunTip, holds_results, keep_landed, merge_onto
 from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch
+from holdfast.repo.landing_lock import landing_lock
 from holdfast.repo.linear_history import rebase, squash
 from holdfast.repo.repository import Repository
 from holdfast.repo.worktrees import checked_out_at, linked_git_dirs
@@ -61,9 +62,22 @@ def land_on_branch(
     Where the branch is checked out, git itself updates the files, and refuses if that would overwrite local changes
     or files of the user, ignored ones too. `results` are the runs whose results `commit` holds, the one in question first:
     a squashed or rebased one is recorded before the branch moves. Idempotent: a second call completes what was cut
-    short, or says "already there". Raises LandingConflictError, with nothing changed.
+    short, or says "already there". Raises LandingConflictError, with nothing changed, and LeaseHeldError if another
+    landing in this repository does not end.
     """
-    tip = prepare_branch(repo, target_branch)
+    with landing_lock(repo):
+        return _land(repo, commit, target_branch, message, method, results)
+
+
+def _land(
+    repo: Repository,
+    commit: str,
+    target_branch: str,
+    message: str,
+    method: LandingMethod,
+    results: Sequence[RunTip],
+) -> LandedRun:
+    tip = _prepare_branch(repo, target_branch)
     if repo.is_ancestor(commit, tip) or (results and holds_results(repo, results, tip)):
         repo.ref_updates.sync(f"refs/heads/{target_branch}")
         return LandedRun("already there", tip)
@@ -81,7 +95,7 @@ def land_on_branch(
     return LandedRun(method.value, new)
 
 
-def prepare_branch(repo: Repository, branch: str) -> str:
+def _prepare_branch(repo: Repository, branch: str) -> str:
     """Complete what a killed landing left of a branch, and return its commit. Raises RepositoryError if there is none."""
     remove_stale_locks(repo)
     if update := _update_of(repo, branch):

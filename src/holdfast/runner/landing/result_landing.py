@@ -16,6 +16,7 @@ from holdfast.journal.protocol import JournalReader
 from holdfast.repo.land_run import LandedRun, LandingMethod, discard_run, land_on_branch
 from holdfast.repo.landed_results import RESULT_TRAILER, RunTip, holds_results, is_recorded
 from holdfast.repo.landing import RUN_TRAILER
+from holdfast.repo.landing_lock import landing_lock
 from holdfast.repo.refs import result_places
 from holdfast.repo.repository import Repository
 from holdfast.reporting.result_messages import merge_message, squash_message
@@ -135,13 +136,14 @@ def remove_landed_branches(repo: Repository, result: ResultToLand) -> list[str]:
 
     One that git does not prove to be there, or that somebody else moved, stays.
     """
-    tip = repo.read_ref(f"refs/heads/{result.target}")
     removed = []
-    for one in result.results:
-        branch = f"refs/heads/holdfast/{one.run}"
-        if tip and repo.read_ref(branch) == one.tip and is_recorded(repo, one, tip):
-            discard_run(repo, one.run)
-            removed.append(short_name(branch))
+    with landing_lock(repo):
+        tip = repo.read_ref(f"refs/heads/{result.target}")
+        for one in result.results:
+            branch = f"refs/heads/holdfast/{one.run}"
+            if tip and repo.read_ref(branch) == one.tip and is_recorded(repo, one, tip):
+                discard_run(repo, one.run)
+                removed.append(short_name(branch))
     return removed
 
 
