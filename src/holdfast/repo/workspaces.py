@@ -107,7 +107,7 @@ class Workspaces:
         path, admin = self.directory / name, self._earlier.get(name, self._prefix + name)
         linked = self._repo.common_dir / "worktrees" / admin
         git_dir = path / ".git" if self._is_clone(path, linked) else linked
-        return Workspace(path, git_dir, self._indexes / f"{admin}.index")
+        return Workspace(path, git_dir, self._indexes / f"{admin}.index", self._setting.brought)
 
     def _is_clone(self, path: Path, linked: Path) -> bool:
         """Tell whether a workspace is a clone, or will be one. Elsewhere than in our folder, `.git` may be the user's."""
@@ -268,11 +268,13 @@ class Workspaces:
     def forget_files(self) -> None:
         """Forget what the workspaces' indexes know about files, so that git reads each of them again.
 
-        After a power cut a file may be torn although it has the size and time that the index knows.
+        After a power cut a file may be torn although it has the size and time that the index knows. What set-up made is
+        not used again, for the same reason; that it never lands stays known.
         """
-        for name in self.names():
-            remove(self.get(name).setup_file)
-            remove(self.get(name).index)
+        for workspace in map(self.get, self.names()):
+            known = read_record(workspace.setup_file)
+            write_record(workspace.setup_file, SetupRecord(left_out=known.left_out))
+            remove(workspace.index)
 
     def leftovers(self) -> list[Path]:
         """Return the files that a killed commit or preparation of a workspace of this pool left behind."""
