@@ -176,8 +176,12 @@ class Workspaces:
         return workspace.path
 
     def _kept(self, workspace: Workspace) -> tuple[str, ...]:
-        """Return the paths that stay. What an unfinished set-up left is not trusted; it goes, and so does its record."""
-        if read_record(workspace.setup_file).complete:
+        """Return the paths that stay. What an unfinished set-up left is not trusted; it goes, and so does its record.
+
+        So it is if a link stands in the place of what is kept: an agent can make one that leads anywhere.
+        """
+        is_complete = read_record(workspace.setup_file).complete
+        if is_complete and not any(_is_behind_link(workspace.path, path) for path in self._setting.keep):
             return self._setting.keep
         remove(workspace.setup_file)
         return ()
@@ -398,6 +402,11 @@ class Workspaces:
 def _admin_prefix(folder: str, digest: str) -> str:
     """Return how git's names for the workspaces in a folder begin. The folder's own name is for people."""
     return f"{ADMIN_PREFIX}{re.sub(r'[^A-Za-z0-9-]', '-', folder)}-{digest}-"
+
+
+def _is_behind_link(root: Path, path: str) -> bool:
+    """Tell whether a path below `root` is a link, or a folder on the way to it is."""
+    return any((root / part).is_symlink() for part in (Path(path), *Path(path).parents))
 
 
 def _digest(folder: Path) -> str:
