@@ -112,6 +112,26 @@ def test_a_conflict_is_handed_to_the_person_with_both_sides(tmp_path: Path) -> N
     assert git(cli.here, "show", "holdfast/01-try-it:a.txt") == "a\nmine"
 
 
+def test_what_the_plan_brings_is_there_for_the_person_and_never_lands(tmp_path: Path) -> None:
+    """Not even if the person commits it; what stands at the place of a kept folder does not land, either."""
+    workspace = {"copy": [".env"], "link": ["models"], "keep": ["packages"]}
+    cli = Cli.of(tmp_path / "p", fails("b"), limits={"attempts": 1}, workspace=workspace)
+    (cli.here / ".env").write_text("secret\n")
+    (cli.here / "models").mkdir()
+    assert cli("run", "--yes", "--no-sandbox").code == 1
+    _take(cli, mine="mine\n")
+    here = _workspace(cli)
+    assert ((here / ".env").read_text(), (here / "models").is_symlink()) == ("secret\n", True)
+    (here / "packages").mkdir()
+    (here / "packages" / "one").write_text("1\n")
+    git(here, "add", "-A")
+    git(here, "commit", "-qm", "mine")
+    cli("give", "b")
+    assert cli("resume", "--yes").code == 0
+    history = git(cli.here, "log", "-m", "--format=", "--name-only", "holdfast/01-try-it").splitlines()
+    assert {path.partition("/")[0] for path in history} & {"mine", ".env", "models", "packages"} == {"mine"}
+
+
 def test_a_task_that_nobody_has_cannot_be_given(blocked: Cli) -> None:
     """The error says how to take it."""
     done = blocked("give", "b")

@@ -70,6 +70,23 @@ def test_what_an_unfinished_set_up_left_is_not_kept(tmp_path: Path, loss: str) -
     assert read_record(pool.get("0").setup_file) == SetupRecord(left_out=(".venv",))
 
 
+@pytest.mark.parametrize("link", ["packages", KEPT])
+def test_a_link_in_the_place_of_a_kept_folder_is_not_kept(tmp_path: Path, link: str) -> None:
+    """It goes, what it led to stays, and set-up has to run again."""
+    project = Project.create(tmp_path / "p")
+    outside = tmp_path / "outside"
+    write(outside / "a b" / "node_modules" / "theirs", "x")
+    pool = pool_of(project, keep=(KEPT,))
+    folder = pool.prepare("0", project.head())
+    write_record(pool.get("0").setup_file, SetupRecord(complete=True, digest="d", left_out=(KEPT,)))
+    (folder / link).parent.mkdir(parents=True, exist_ok=True)
+    (folder / link).symlink_to(outside)
+    pool.prepare("0", project.head())
+    assert not os.path.lexists(folder / link)
+    assert not read_record(pool.get("0").setup_file).complete
+    assert (outside / "a b" / "node_modules" / "theirs").read_text() == "x"
+
+
 def test_a_copy_does_not_leave_the_workspace_through_a_link_of_an_agent(tmp_path: Path) -> None:
     """An agent committed a link in the place of a folder: nothing is written where it leads."""
     project = Project.create(tmp_path / "p")

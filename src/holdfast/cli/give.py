@@ -31,7 +31,7 @@ def execute(args: Namespace) -> int:
             raise HoldfastError(
                 f"task {task} is not taken by anybody", f"`holdfast take {run} {task}` gives it to you"
             )
-        workspace = taken_workspace(opened.repo, run, task)
+        workspace = taken_workspace(opened.repo, run, task, stored.plan.workspace)
         if not row.taken.given:
             workspace.require_present()
         message = person_words(args.message, "the message") if args.message else ""

@@ -51,7 +51,7 @@ def execute(args: Namespace) -> int:
 
 def _take(opened: OpenRepo, stored: StoredRun, task: str) -> Path:
     run, row = stored.row.run, stored.state().tasks[task]
-    path = taken_workspace(opened.repo, run, task).path
+    path = taken_workspace(opened.repo, run, task, stored.plan.workspace).path
     if is_theirs(row, path):
         return path
     if opened.holder(run) is None:

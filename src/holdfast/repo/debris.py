@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from holdfast.core.ids import run_branch, run_refs_prefix
+from holdfast.core.plan import PlanWorkspace
 from holdfast.repo.files import abandoned_drafts, read_regular, remove_if_allowed
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
@@ -62,16 +63,19 @@ def clear_debris(repo: Repository, workspaces: Workspaces, in_use: Collection[st
 
 
 def remove_workspaces(
-    repo: Repository, run: str, remove: Callable[[Workspaces], None] = Workspaces.remove_all
+    repo: Repository,
+    run: str,
+    setting: PlanWorkspace,
+    remove: Callable[[Workspaces], None] = Workspaces.remove_all,
 ) -> None:
     """Remove a run's debris, all its workspaces, and the homes of its agents. The caller holds the lease and has saved all work.
 
     `remove` deletes the workspaces.
     """
-    workspaces = Workspaces(repo, repo.state_dir.run(run).workspaces)
+    workspaces = Workspaces(repo, repo.state_dir.run(run).workspaces, setting=setting)
     with doing(f"remove the workspaces of run {run}"):
         clear_debris(repo, workspaces)
-        save_taken(repo, run)
+        save_taken(repo, run, setting)
         remove(workspaces)
         remove_if_allowed(repo.state_dir.run(run).homes)
 

@@ -1,7 +1,8 @@
 """The workspaces of people who took a task: made for them, read when they give it, saved before anything removes them.
 
 Each is a linked worktree of the run's own pool, so that the person's git works in it, on no branch. No agent and no check uses
-it. From the moment it is handed over, the files in it are the person's.
+it. From the moment it is handed over, the files in it are the person's. What the plan copies and links is put in; set-up is not
+run, and as in every workspace nothing that the plan brings lands.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from holdfast.core import ids
+from holdfast.core.plan import PlanWorkspace
 from holdfast.errors import HoldfastError
 from holdfast.repo.landing import trailers
 from holdfast.repo.refs import run_refs
@@ -19,9 +21,9 @@ from holdfast.repo.workspace_commit import agent_head, commit_on_ref, tree_of_wo
 from holdfast.repo.workspaces import Workspaces
 
 
-def taken_workspace(repo: Repository, run: str, task: str) -> Workspace:
+def taken_workspace(repo: Repository, run: str, task: str, setting: PlanWorkspace) -> Workspace:
     """Return where the workspace of the person who took a task is, whether or not it exists yet."""
-    return _pool(repo, run).get(ids.taken_workspace_name(task))
+    return _pool(repo, run, setting).get(ids.taken_workspace_name(task))
 
 
 def taken_names(workspaces: Workspaces) -> list[str]:
@@ -29,29 +31,30 @@ def taken_names(workspaces: Workspaces) -> list[str]:
     return [name for name in workspaces.names() if name.startswith(ids.TAKEN_PREFIX)]
 
 
-def prepare_taken(repo: Repository, run: str, task: str, commit: str) -> Path:
+def prepare_taken(repo: Repository, run: str, task: str, commit: str, setting: PlanWorkspace) -> Path:
     """Make the workspace of a person hold exactly `commit`, and return its directory. Safe to repeat.
 
-    What an earlier one holds is saved first: a person may have gone on in it.
+    What an earlier one holds is saved first: a person may have gone on in it. Raises FilesMissingError if the checkout
+    lacks what is copied or linked.
     """
-    pool, name = _pool(repo, run), ids.taken_workspace_name(task)
+    pool, name = _pool(repo, run, setting), ids.taken_workspace_name(task)
     _save_or_move_aside(repo, pool, run, name)
     return pool.prepare(name, commit, or_raw=True)
 
 
-def save_taken(repo: Repository, run: str, keep: Collection[str] = ()) -> None:
+def save_taken(repo: Repository, run: str, setting: PlanWorkspace, keep: Collection[str] = ()) -> None:
     """Save what is in the workspaces of people, but not in those to `keep`, so that they may be removed. Idempotent.
 
     What cannot be committed is moved aside, where it stays until the run is cleaned.
     """
-    pool = _pool(repo, run)
+    pool = _pool(repo, run, setting)
     for name in taken_names(pool):
         if name not in keep:
             _save_or_move_aside(repo, pool, run, name)
 
 
-def _pool(repo: Repository, run: str) -> Workspaces:
-    return Workspaces(repo, repo.state_dir.run(run).workspaces)
+def _pool(repo: Repository, run: str, setting: PlanWorkspace) -> Workspaces:
+    return Workspaces(repo, repo.state_dir.run(run).workspaces, setting=setting)
 
 
 def _save_or_move_aside(repo: Repository, pool: Workspaces, run: str, name: str) -> None:

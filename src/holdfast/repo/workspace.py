@@ -38,11 +38,15 @@ class WorkspaceGoneError(RepositoryError):
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """One working tree: its directory, git's files about it, and the index that is Holdfast's own."""
+    """One working tree: its directory, git's files about it, and the index that is Holdfast's own.
+
+    `brought` are the paths that the plan brings into it.
+    """
 
     path: Path
     git_dir: Path
     index: Path
+    brought: tuple[str, ...] = ()
 
     @property
     def is_clone(self) -> bool:
@@ -66,8 +70,11 @@ class Workspace:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The paths in it that never land: what was brought in, what is kept, and what set-up made."""
-        return read_record(self.setup_file).left_out
+        """The paths in it that never land: what was brought in, what is kept, and what set-up made.
+
+        The plan counts as well as the record: a power cut can tear that, and somebody can delete it.
+        """
+        return tuple(dict.fromkeys((*self.brought, *read_record(self.setup_file).left_out)))
 
     def start(self) -> str:
         """Return the commit that was last put into the workspace whole, or an empty string, also if a power cut tore it."""

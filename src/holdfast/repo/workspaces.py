@@ -107,7 +107,7 @@ class Workspaces:
         path, admin = self.directory / name, self._earlier.get(name, self._prefix + name)
         linked = self._repo.common_dir / "worktrees" / admin
         git_dir = path / ".git" if self._is_clone(path, linked) else linked
-        return Workspace(path, git_dir, self._indexes / f"{admin}.index")
+        return Workspace(path, git_dir, self._indexes / f"{admin}.index", self._setting.brought)
 
     def _is_clone(self, path: Path, linked: Path) -> bool:
         """Tell whether a workspace is a clone, or will be one. Elsewhere than in our folder, `.git` may be the user's."""
@@ -176,8 +176,12 @@ class Workspaces:
         return workspace.path
 
     def _kept(self, workspace: Workspace) -> tuple[str, ...]:
-        """Return the paths that stay. What an unfinished set-up left is not trusted; it goes, and so does its record."""
-        if read_record(workspace.setup_file).complete:
+        """Return the paths that stay. What an unfinished set-up left is not trusted; it goes, and so does its record.
+
+        So it is if a link stands in the place of what is kept: an agent can make one that leads anywhere.
+        """
+        is_complete = read_record(workspace.setup_file).complete
+        if is_complete and not any(_is_behind_link(workspace.path, path) for path in self._setting.keep):
             return self._setting.keep
         remove(workspace.setup_file)
         return ()
@@ -268,11 +272,13 @@ class Workspaces:
     def forget_files(self) -> None:
         """Forget what the workspaces' indexes know about files, so that git reads each of them again.
 
-        After a power cut a file may be torn although it has the size and time that the index knows.
+        After a power cut a file may be torn although it has the size and time that the index knows. What set-up made is
+        not used again, for the same reason; that it never lands stays known.
         """
-        for name in self.names():
-            remove(self.get(name).setup_file)
-            remove(self.get(name).index)
+        for workspace in map(self.get, self.names()):
+            known = read_record(workspace.setup_file)
+            write_record(workspace.setup_file, SetupRecord(left_out=known.left_out))
+            remove(workspace.index)
 
     def leftovers(self) -> list[Path]:
         """Return the files that a killed commit or preparation of a workspace of this pool left behind."""
@@ -396,6 +402,11 @@ class Workspaces:
 def _admin_prefix(folder: str, digest: str) -> str:
     """Return how git's names for the workspaces in a folder begin. The folder's own name is for people."""
     return f"{ADMIN_PREFIX}{re.sub(r'[^A-Za-z0-9-]', '-', folder)}-{digest}-"
+
+
+def _is_behind_link(root: Path, path: str) -> bool:
+    """Tell whether a path below `root` is a link, or a folder on the way to it is."""
+    return any((root / part).is_symlink() for part in (Path(path), *Path(path).parents))
 
 
 def _digest(folder: Path) -> str:

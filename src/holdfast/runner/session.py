@@ -250,7 +250,7 @@ class RunSession:
                 pool = context.workspaces.pool
                 # Somebody's shell or editor may be open there: such a one goes when the run is cleaned.
                 busy = [name for name in taken_names(pool) if fleet.is_occupied(pool.path(name))]
-                save_taken(self.repo, self.state.row.run, busy)
+                save_taken(self.repo, self.state.row.run, self.state.plan.workspace, busy)
                 remove_soon(pool, busy)
                 remove_if_allowed(context.directory.homes)
         return status
@@ -334,7 +334,7 @@ def finish_completed(repo: Repository, journal: Journal, run: str) -> None:
 
 
 def _finish(repo: Repository, journal: Journal, run: str) -> None:
-    remove_workspaces(repo, run, remove_soon)
+    remove_workspaces(repo, run, journal.load(run).plan.workspace, remove_soon)
     open_fleet(repo.state_dir.fleet).remove_drafts(run)
     write_mirrors(repo, journal, run)
     make_up_ticks(repo, journal, run)

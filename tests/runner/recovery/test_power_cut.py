@@ -60,6 +60,32 @@ def test_torn_files_of_a_lost_agent_are_kept_but_not_built_on(tmp_path: Path) ->
     assert trial.violations() == []
 
 
+def test_what_a_plan_brings_stays_out_of_every_commit_after_a_power_cut(tmp_path: Path) -> None:
+    """Set-up is not trusted any more, but what it made and what was copied still stay out of every commit."""
+    here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
+    script = f"if test -f '{tmp_path}/again'; then echo done > done; else echo half > half; {here.give}; {never.take}; fi"
+    project = Project.create(tmp_path / "p")
+    project.write(".env", "secret")
+    trial = Trial.of(
+        project,
+        stage("one", {"id": "A", **AGENT}),
+        agents=agent(script),
+        workspace={"copy": [".env"], "setup": ["echo made > made"]},
+    )
+    runner = start_runner(trial, in_another_boot=True)
+    here.wait()
+    kill_everything(trial, runner)
+    (tmp_path / "again").touch()
+    assert trial.execute() is RunStatus.COMPLETED
+    (lost,) = trial.of_kind(ev.AttemptLost)
+    kept = project.git("ls-tree", "-r", "--name-only", lost.set_aside).splitlines()
+    landed = project.git("ls-tree", "-r", "--name-only", f"holdfast/{trial.run}").splitlines()
+    assert (set(kept) & {"half", "made", ".env"}, set(landed) & {"done", "made", ".env"}) == (
+        {"half"},
+        {"done"},
+    )
+
+
 @pytest.mark.parametrize(("synced", "times"), [(False, 2), (True, 1)])
 def test_a_finished_agents_work_counts_only_if_it_was_synced(
     tmp_path: Path, synced: bool, times: int

@@ -76,6 +76,29 @@ def test_a_deleted_journal_is_rebuilt_and_the_run_continues(tmp_path: Path) -> N
     _healthy(trial)
 
 
+@pytest.mark.parametrize("record", ["sound", "torn", "gone"])
+def test_what_a_plan_brings_does_not_land_from_a_rebuilt_run(record: str, tmp_path: Path) -> None:
+    """The copy is left out of what is found in the workspace, and of what the next agent makes of it."""
+    here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
+    script = f"test -f half.txt || {{ echo half > half.txt; {here.give}; {never.take}; }}"
+    project = Project.create(tmp_path / "p")
+    project.write(".env", "secret")
+    trial = Trial.of(project, stage("one", sh("A", script, resume="continue")), workspace={"copy": [".env"]})
+    runner = start_runner(trial)
+    here.wait()
+    kill_everything(trial, runner)
+    (file,) = (project.git_dir / "holdfast-private" / "indexes").glob("*.setup")
+    if record == "torn":
+        file.write_bytes(bytes(file.stat().st_size))
+    elif record == "gone":
+        file.unlink()
+    _lose_journal(trial)
+    _rebuild(trial)
+    assert trial.execute() is RunStatus.COMPLETED
+    history = project.git("log", "-m", "--all", "--format=", "--name-only").splitlines()
+    assert (trial.show("half.txt"), ".env" in history) == ("half", False)
+
+
 @pytest.mark.parametrize("damage", ["torn", "foreign", "empty", "newer"])
 def test_a_damaged_journal_is_kept_and_replaced(damage: str, tmp_path: Path) -> None:
     """A11, E11: whatever is wrong with the file, its bytes stay beside the new one."""

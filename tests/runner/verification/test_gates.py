@@ -171,6 +171,16 @@ def test_what_is_written_to_a_workspace_after_its_work_was_committed_is_told_and
     assert trial.execute() is RunStatus.COMPLETED
 
 
+def test_a_workspace_that_went_back_to_its_start_after_the_commit_closes_no_gate(tmp_path: Path) -> None:
+    """There is nothing in it that is nowhere else: the work is committed."""
+    project = Project.create(tmp_path / "p")
+    landed = f"git -C {project.path} log holdfast/01-try-it | grep -q 'Land A'"
+    undo = f"until {landed}; do :; done; rm ../0/a2.txt; echo b > b.txt"
+    trial = Trial.of(project, stage("one", sh("A", "echo a > a2.txt"), sh("B", undo)))
+    assert trial.execute() is RunStatus.COMPLETED
+    assert (trial.show("a2.txt"), trial.show("b.txt")) == ("a", "b")
+
+
 def test_a_waiver_is_journalled(tmp_path: Path) -> None:
     """Who reads the history later sees that a check failed and that the user went on."""
     trial = _blocked(tmp_path, exit=[])

@@ -16,7 +16,7 @@ from holdfast.core.projection import Taken, TaskRow
 from holdfast.core.status import FailureKind
 from holdfast.repo.repository import Repository
 from holdfast.repo.taken_workspaces import prepare_taken, taken_workspace
-from holdfast.repo.workspace import WorkspaceGoneError
+from holdfast.repo.workspace import Workspace, WorkspaceGoneError
 from holdfast.runner.attempts.attempt_events import attempt_failed
 from holdfast.runner.attempts.collect import carry_of, commit_attempt, first_objection, work_done
 from holdfast.runner.attempts.reports import clean
@@ -30,7 +30,8 @@ async def hand_over(context: RunContext, name: str, start: str) -> list[ev.Event
     async with context.workspaces.hand_over_lock:
         context.require_lease()
         with doing(f"make your workspace of task {name}"):
-            path = await asyncio.to_thread(prepare_taken, context.repo, context.run, name, start)
+            make = partial(prepare_taken, setting=context.state.plan.workspace)
+            path = await asyncio.to_thread(make, context.repo, context.run, name, start)
     return [handed_over(context.repo, name, path)]
 
 
@@ -43,13 +44,14 @@ def handed_over(repo: Repository, name: str, path: Path) -> ev.TaskHandedOver:
 async def take_in(context: RunContext, task: TaskRow) -> list[ev.Event]:
     """Commit what a person gave and return how that attempt ended. Safe to repeat after a crash: reuses the commit."""
     context.secrets.pop(task.latest.token, None)
-    path = taken_workspace(context.repo, context.run, task.id).path
-    return await asyncio.to_thread(capture_safely, path, partial(_take_in, context, task))
+    workspace = taken_workspace(context.repo, context.run, task.id, context.state.plan.workspace)
+    return await asyncio.to_thread(
+        capture_safely, workspace.path, partial(_take_in, context, task, workspace)
+    )
 
 
-def _take_in(context: RunContext, task: TaskRow) -> list[ev.Event]:
+def _take_in(context: RunContext, task: TaskRow, workspace: Workspace) -> list[ev.Event]:
     taken, token = task.taken or Taken(), task.latest.token
-    workspace = taken_workspace(context.repo, context.run, task.id)
     try:
         work = commit_attempt(context, task, workspace, clean(taken.message))
     except WorkspaceGoneError as gone:

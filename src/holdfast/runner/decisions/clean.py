@@ -43,12 +43,13 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
     """
     directory = repo.state_dir.run(run)
     with Lease.acquire(directory.lease):
-        if (status := journal.load(run).row.status) not in RUN_IS_OVER:
+        stored = journal.load(run)
+        if (status := stored.row.status) not in RUN_IS_OVER:
             raise HoldfastError(f"run {run} is {status}", f"`holdfast abandon {run}` ends it first")
         _write(repo.state_dir.outputs(run), outputs)
         for path in uncommitted_folders(repo, run):
             remove_if_allowed(path)
-        remove_workspaces(repo, run)
+        remove_workspaces(repo, run, stored.plan.workspace)
         for path in directory.root.iterdir():
             if path != directory.lease:
                 remove_if_allowed(path)

@@ -35,7 +35,7 @@ def take_task(repo: Repository, journal: Journal, run: str, task: str, observer:
         stop_leftover_agents(repo, journal, run, observer)
     with deciding(repo, journal, run) as (state, record):
         row = state.tasks[task]
-        workspace = taken_workspace(repo, run, task)
+        workspace = taken_workspace(repo, run, task, state.plan.workspace)
         if is_theirs(row, workspace.path):
             return workspace.path
         start = start_by_hand(state.row, row)
@@ -47,7 +47,7 @@ def take_task(repo: Repository, journal: Journal, run: str, task: str, observer:
         else:
             record(ev.TaskTaken(task=task), begin)
         with doing(f"make your workspace of task {task}"):
-            path = prepare_taken(repo, run, task, start)
+            path = prepare_taken(repo, run, task, start, state.plan.workspace)
         record(handed_over(repo, task, path))
         return path
 

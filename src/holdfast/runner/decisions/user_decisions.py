@@ -97,7 +97,7 @@ def discard(repo: Repository, journal: Journal, run: str, observer: Observer) ->
     """
     abandon(repo, journal, run, observer)
     with Lease.acquire(repo.state_dir.run(run).lease):
-        remove_workspaces(repo, run)
+        remove_workspaces(repo, run, journal.load(run).plan.workspace)
         return discard_run(repo, run)
 
 

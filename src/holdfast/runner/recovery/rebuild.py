@@ -165,7 +165,8 @@ class _LostRun:
         the journal is gone, and we have signed the lease ourselves.
         """
         await fleet.sweep(self.run, frozenset())
-        pool = Workspaces(self.repo, self.repo.state_dir.run(self.run).workspaces)
+        directory = self.repo.state_dir.run(self.run).workspaces
+        pool = Workspaces(self.repo, directory, setting=self.plan.workspace)
         clear_debris(self.repo, pool)
         pool.forget_files()
         torn: _TornFiles = {}

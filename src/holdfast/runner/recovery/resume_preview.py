@@ -196,7 +196,8 @@ def _preview_pending(task: TaskRow) -> TaskPreview:
 
 
 def _unsaved_work(repo: Repository, fleet: Fleet, stored: StoredRun) -> dict[str, UnsavedWork]:
-    workspaces = Workspaces(repo, repo.state_dir.run(stored.row.run).workspaces)
+    directory = repo.state_dir.run(stored.row.run).workspaces
+    workspaces = Workspaces(repo, directory, setting=stored.plan.workspace)
     # When something was recorded, a runner was watching, so the agent was alive then.
     watched, torn = stored.updated_at, stored.row.is_of_earlier_boot(boot_id())
     found = {}

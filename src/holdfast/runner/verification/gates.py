@@ -135,5 +135,8 @@ def _late_changes(context: RunContext) -> Iterator[str]:
         message = f"Changed in workspace {name} after its work was committed"
         kept = take_snapshot(context.repo, workspace, ref, message)
         workspaces.forget_collected(name)
-        paths = ", ".join(context.repo.changed_files(commit, kept)[:_PATHS_SHOWN])
-        yield f"workspace {name} was changed after its work was committed ({paths}); the change is kept at {ref}"
+        # There is none if the files went back to those that the work began with: nothing was written then.
+        if not kept or not (paths := context.repo.changed_files(commit, kept)):
+            continue
+        shown = ", ".join(paths[:_PATHS_SHOWN])
+        yield f"workspace {name} was changed after its work was committed ({shown}); the change is kept at {ref}"
