@@ -76,7 +76,7 @@ def test_what_needs_the_user_comes_first_with_the_command(original: Cli) -> None
     """Typed as it stands, the command answers."""
     shown = original("status").out
     assert shown.index("needs you") < shown.index("STAGE")
-    assert "`holdfast answer 01-try-it db 1`" in shown
+    assert "`holdfast answer 1 db 1`" in shown
 
 
 def test_the_note_of_a_resting_run_asks_too(original: Cli) -> None:

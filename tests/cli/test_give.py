@@ -135,7 +135,7 @@ def test_what_the_plan_brings_is_there_for_the_person_and_never_lands(tmp_path: 
 def test_a_task_that_nobody_has_cannot_be_given(blocked: Cli) -> None:
     """The error says how to take it."""
     done = blocked("give", "b")
-    assert (done.code, "holdfast take 01-try-it b" in done.err) == (2, True)
+    assert (done.code, "holdfast take 1 b" in done.err) == (2, True)
 
 
 def test_what_is_given_is_given_once(blocked: Cli) -> None:

@@ -125,7 +125,7 @@ def test_what_landed_without_a_merge_is_known_to_be_there(tmp_path: Path, method
         assert (done.code, "already there" in done.out) == (0, True)
     assert cli.project.head() == there
     assert cli.json("status")["run"]["landed_in"] == ["main"]
-    assert cli.json("list")[0]["landed_in"] == "main"
+    assert cli.json("list")[0]["landed_in"] == ["main"]
     assert "completed, in main" in cli("list").out
 
 
@@ -165,7 +165,7 @@ def test_several_runs_land_one_after_the_other(completed: Cli) -> None:
     done = completed.json("land", "1", "2", "--yes")
     assert [one["run"] for one in done] == ["01-try-it", "02-another"]
     assert [(completed.here / name).exists() for name in ("a.txt", "z.txt")] == [True, True]
-    assert [line["landed_in"] for line in completed.json("list")] == ["main", "main"]
+    assert [line["landed_in"] for line in completed.json("list")] == [["main"], ["main"]]
 
 
 def test_a_run_that_is_there_is_not_asked_about(completed: Cli) -> None:
@@ -209,7 +209,7 @@ def test_the_branch_of_a_landed_run_can_be_removed_with_it(tmp_path: Path, metho
     assert cli.project.git("rev-parse", archive) == tip
     assert "already there" in cli("land").out
     assert cli.json("status")["run"]["landed_in"] == ["main"]
-    assert cli.json("list")[0]["landed_in"] == "main"
+    assert cli.json("list")[0]["landed_in"] == ["main"]
     assert cli("doctor").code == 0
 
 

@@ -321,7 +321,7 @@ def test_an_edited_plan_does_not_change_an_unfinished_run_unsaid(tmp_path: Path)
     cli.plan(writes("b"))
     said = cli("run", "--yes").out
     assert "the run goes on with the plan it has" in said
-    assert "holdfast amend 01-try-it" in said
+    assert "holdfast amend 1" in said
 
 
 def test_an_edited_plan_is_a_decision_without_a_terminal(tmp_path: Path) -> None:
@@ -331,7 +331,7 @@ def test_an_edited_plan_is_a_decision_without_a_terminal(tmp_path: Path) -> None
     cli.plan(writes("b"))
     done = cli("run")
     assert done.code == 3
-    for way in ("holdfast amend 01-try-it", "holdfast resume 01-try-it", "holdfast run --fresh"):
+    for way in ("holdfast amend 1", "holdfast resume 1", "holdfast run plan.json --fresh"):
         assert way in shown(done.err)
 
 

@@ -33,7 +33,7 @@ def test_a_task_that_is_taken_is_shown_with_its_place(blocked: Cli) -> None:
     blocked("take", "b")
     shown = blocked("status").out
     assert "b is taken by you, in .holdfast/work/01-try-it/taken-b" in shown
-    assert "`holdfast give 01-try-it b`" in shown
+    assert "`holdfast give 1 b`" in shown
     assert blocked("resume", "--yes").code == 3
     assert blocked.task("b")["attempts"] == 1
 
