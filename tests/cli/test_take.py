@@ -130,6 +130,37 @@ def test_a_run_that_completes_without_the_person_keeps_what_was_written(blocked:
     assert _kept(blocked) == "mine"
 
 
+@pytest.mark.parametrize("path", ["notes.log", "sub/.git/precious"])
+def test_what_git_cannot_commit_is_moved_aside_until_the_run_is_cleaned(blocked: Cli, path: str) -> None:
+    """An ignored file, and the history of a repository of its own."""
+    blocked("take", "b")
+    file = _workspace(blocked) / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("precious\n")
+    assert blocked("discard", "--yes").code == 0
+    (aside,) = _workspace(blocked).parent.glob(".uncommitted-taken-b-*")
+    assert (aside / path).read_text() == "precious\n"
+    assert blocked("clean", "01-try-it", "--yes").code == 0
+    assert not aside.exists()
+
+
+def test_commits_that_a_person_moved_off_again_are_kept(blocked: Cli) -> None:
+    """At a ref that `clean` leaves; only the last of each line needs one."""
+    blocked("take", "b")
+    here = _workspace(blocked)
+    for name in ("one", "two"):
+        (here / name).write_text("x\n")
+        git(here, "add", name)
+        git(here, "commit", "-qm", name)
+    lost = git(here, "rev-parse", "HEAD")
+    git(here, "checkout", "-q", "HEAD~2")
+    assert blocked("discard", "--yes").code == 0
+    assert blocked("clean", "01-try-it", "--yes").code == 0
+    kept = git(blocked.here, "for-each-ref", "--format=%(refname)", "--contains", lost)
+    assert kept == f"refs/holdfast/01-try-it/archive/b-{lost[:12]}-taken"
+    assert not here.parent.exists()
+
+
 def test_a_retry_gives_a_taken_task_to_an_agent(blocked: Cli) -> None:
     """What the person wrote stays in the workspace."""
     blocked("take", "b")

@@ -144,6 +144,11 @@ def taken_ref(run: str, task: str) -> str:
     return archive_ref(run, f"{task}{_TAKEN}")
 
 
+def taken_commit_ref(run: str, task: str, commit: str) -> str:
+    """Return the ref that keeps a commit which a person made there and moved off again. `clean` leaves it."""
+    return archive_ref(run, f"{task}-{commit[:12]}{_TAKEN}")
+
+
 def is_taken_ref(ref: str) -> bool:
     """Tell whether a ref keeps what a person left in a workspace."""
     return "/archive/" in ref and ref.endswith(_TAKEN)

@@ -7,12 +7,15 @@ run, and as in every workspace nothing that the plan brings lands.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Collection
 from pathlib import Path
 
 from holdfast.core import ids
 from holdfast.core.plan import PlanWorkspace
 from holdfast.errors import HoldfastError
+from holdfast.repo.files import is_plain_directory
 from holdfast.repo.landing import trailers
 from holdfast.repo.refs import run_refs
 from holdfast.repo.repository import Repository
@@ -45,7 +48,7 @@ def prepare_taken(repo: Repository, run: str, task: str, commit: str, setting: P
 def save_taken(repo: Repository, run: str, setting: PlanWorkspace, keep: Collection[str] = ()) -> None:
     """Save what is in the workspaces of people, but not in those to `keep`, so that they may be removed. Idempotent.
 
-    What cannot be committed is moved aside, where it stays until the run is cleaned.
+    A workspace with files that cannot be committed is moved aside, where it stays until the run is cleaned.
     """
     pool = _pool(repo, run, setting)
     for name in taken_names(pool):
@@ -59,25 +62,69 @@ def _pool(repo: Repository, run: str, setting: PlanWorkspace) -> Workspaces:
 
 def _save_or_move_aside(repo: Repository, pool: Workspaces, run: str, name: str) -> None:
     try:
-        _save(repo, pool.get(name), run, name.removeprefix(ids.TAKEN_PREFIX))
+        is_all_saved = _save(repo, pool.get(name), run, name.removeprefix(ids.TAKEN_PREFIX))
     except WorkspaceGoneError:
         return
     except (HoldfastError, OSError):
+        is_all_saved = False
+    if not is_all_saved:
         pool.move_uncommitted(name)
 
 
-def _save(repo: Repository, workspace: Workspace, run: str, task: str) -> None:
-    """Commit the files at a ref of their own unless a ref has them. The commits that it held before stay in its log."""
+def _save(repo: Repository, workspace: Workspace, run: str, task: str) -> bool:
+    """Commit the files at a ref of their own unless a ref has them. The commits that it held before stay in its log.
+
+    Returns whether that is all: what git ignores is in no commit, nor is the history of a repository in there.
+    """
     workspace.require_present()
+    _keep_commits(repo, workspace, run, task)
     head = agent_head(repo, workspace, ids.task_ref(run, task, 1)) or workspace.start()
     if not head:
-        return  # it was being made when everything was killed: nobody was told of it yet
-    tree = tree_of_workspace(repo, workspace, head).tree
-    if head == workspace.start() and tree in _known_trees(repo, run, task, head):
-        return
+        return True  # it was being made when everything was killed: nobody was told of it yet
+    found = tree_of_workspace(repo, workspace, head, look_behind=True)
+    behind = [path for path in found.left_behind if _holds_files(workspace.path / path)]
+    is_all = not (found.problems or behind or _holds_repository(workspace))
+    if head == workspace.start() and found.tree in _known_trees(repo, run, task, head):
+        return is_all
     message = f"{task}: left in the workspace of the person who took it\n\n{trailers(run, task, 0)}"
     ref = ids.taken_ref(run, task)
-    commit_on_ref(repo, tree, head, ref, lambda: message, may_reuse_parent=True, logged=True)
+    commit_on_ref(repo, found.tree, head, ref, lambda: message, may_reuse_parent=True, logged=True)
+    return is_all
+
+
+def _keep_commits(repo: Repository, workspace: Workspace, run: str, task: str) -> None:
+    """Keep every commit that the workspace was ever on and that no ref reaches, each line of them at a ref of its own."""
+    logged = re.findall(rb"^([0-9a-f]{40,64}) ([0-9a-f]{40,64}) ", workspace.git_file("logs/HEAD"), re.M)
+    named = dict.fromkeys(commit.decode() for pair in logged for commit in pair)
+    found = (
+        [commit for commit in repo.ids_of(*(f"{name}^{{commit}}" for name in named)) if commit]
+        if named
+        else []
+    )
+    start = workspace.start()
+    whole = [commit for commit in found if repo.is_complete(commit, start)]
+    if not whole:
+        return
+    listed = repo.git.text("rev-list", "--parents", *whole, "--not", "--glob=refs/*")
+    lines = [line.split() for line in listed.splitlines()]
+    below = {parent for _, *parents in lines for parent in parents}
+    for commit in (line[0] for line in lines if line[0] not in below):
+        repo.keep(ids.taken_commit_ref(run, task, commit), commit)
+
+
+def _holds_files(path: Path) -> bool:
+    """Tell whether a path is a file or a link, or a folder with any in it."""
+    return not is_plain_directory(path) or any(names for _, _, names in os.walk(path))
+
+
+def _holds_repository(workspace: Workspace) -> bool:
+    """Tell whether a repository of its own is in a workspace, outside of what the plan brings: its files are saved, its history is not."""
+    passed_over = {str(workspace.path / path) for path in workspace.left_out}
+    for folder, folders, names in os.walk(workspace.path):
+        if folder != str(workspace.path) and ".git" in (*folders, *names):
+            return True
+        folders[:] = [name for name in folders if f"{folder}/{name}" not in passed_over and name != ".git"]
+    return False
 
 
 def _known_trees(repo: Repository, run: str, task: str, start: str) -> set[str]:
