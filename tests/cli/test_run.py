@@ -331,8 +331,8 @@ def test_an_edited_plan_is_a_decision_without_a_terminal(tmp_path: Path) -> None
     cli.plan(writes("b"))
     done = cli("run")
     assert done.code == 3
-    for way in ("holdfast amend 1", "holdfast resume 1", "plan.json --fresh"):
-        assert way in shown(done.err), done.err
+    for way in ("holdfast amend 1", "holdfast resume 1", "holdfast run --fresh"):
+        assert way in shown(done.err)
 
 
 def test_an_edited_plan_is_offered_to_the_unfinished_run_on_a_terminal(tmp_path: Path) -> None:
