@@ -6,6 +6,7 @@ A program that prints plain output gets its own bytes back. On a terminal nothin
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from codecs import getincrementaldecoder
 from collections.abc import Iterable
 from typing import Any, Protocol
@@ -73,12 +74,11 @@ class _PrefixedOutput(LogOutput):
             _print_lines(self._prefix, [rest.decode(errors="replace")])
 
 
-class _ReadableOutput(LogOutput):
-    """The events of a stream as lines for people."""
+class _EntryOutput(LogOutput):
+    """The events of a stream, as entries. How one is printed is for those that derive from this to say."""
 
-    def __init__(self, stream: str, patterns: ErrorPatterns, prefix: str) -> None:
+    def __init__(self, stream: str, patterns: ErrorPatterns) -> None:
         self._reader = LogReader(stream, patterns)
-        self._prefix = prefix
 
     def write(self, data: bytes) -> None:
         self._print(self._reader.feed(data))
@@ -88,27 +88,29 @@ class _ReadableOutput(LogOutput):
 
     def close(self) -> None:
         self._print(self._reader.close())
+
+    @abstractmethod
+    def _print(self, entries: Iterable[LogEntry]) -> None: ...
+
+
+class _ReadableOutput(_EntryOutput):
+    """The events of a stream as lines for people."""
+
+    def __init__(self, stream: str, patterns: ErrorPatterns, prefix: str) -> None:
+        super().__init__(stream, patterns)
+        self._prefix = prefix
 
     def _print(self, entries: Iterable[LogEntry]) -> None:
         # What a stream wrote with escapes is spelled out here: it must not uncover a secret.
         _print_lines(self._prefix, (redact(line) for entry in entries for line in entry_lines(entry)))
 
 
-class _JsonOutput(LogOutput):
+class _JsonOutput(_EntryOutput):
     """Each entry as a line of JSON. A line of plain output is an entry, too."""
 
     def __init__(self, stream: str, patterns: ErrorPatterns, about: dict[str, Any]) -> None:
-        self._reader = LogReader(stream, patterns)
+        super().__init__(stream, patterns)
         self._about = about
-
-    def write(self, data: bytes) -> None:
-        self._print(self._reader.feed(data))
-
-    def skip(self) -> None:
-        self._reader.skip()
-
-    def close(self) -> None:
-        self._print(self._reader.close())
 
     def _print(self, entries: Iterable[LogEntry]) -> None:
         for entry in entries:
