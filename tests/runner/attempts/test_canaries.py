@@ -38,6 +38,8 @@ for text in texts:
     data = text.encode()
     os.write(1, data[: len(data) // 2])
     os.write(1, data[len(data) // 2 :] + b"\\n")
+if sys.argv[2] == "validator":
+    print(json.dumps({{"score": 0.5, "feedback": "\\n".join(texts)}}))
 sys.exit(int(os.environ["HOLDFAST_ATTEMPT_NUMBER"]) <= int(sys.argv[3]))
 """
 """Writes every canary in one encoding into files, names, commits, reports and its output; fails in the first attempts."""
@@ -70,7 +72,12 @@ def leaky(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     limits = {"attempts": 4, "retry_delay": "0s", "keep_going": True, "jobs": 4}
     notify = {"command": ["sh", "-c", f"cat >> {path}/notified"]}
     cli = Cli.of(path / "p", *tasks, limits=limits, notify=notify)
-    assert cli("run", "--yes", "--mirror", "execute").code in (0, 1)
+    done = cli("run", "--yes", "--mirror", "execute")
+    while done.code == 3:  # an agent that failed and said what blocks it has asked a person
+        for asked in cli.json("status")["needs_you"]:
+            assert cli("answer", asked["task"], "go on").code == 0
+        done = cli("resume", "--yes")
+    assert done.code in (0, 1)
     counts = cli.json("status")["metrics"]
     assert counts["completed"] >= 1
     assert counts["attempts"] > len(ENCODINGS)
