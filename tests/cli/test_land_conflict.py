@@ -45,7 +45,7 @@ def test_without_a_terminal_a_conflict_names_the_files_and_both_ways(tmp_path: P
     refused = cli("land", "--yes")
     assert (refused.code, cli.project.head()) == (3, before)
     assert "changed the same lines of a.txt" in refused.err
-    assert "`holdfast land 01-try-it --resolve`" in refused.err
+    assert "`holdfast land 1 --resolve`" in refused.err
     assert "`git switch main`, then `git merge" in refused.err
     assert runs_of(cli) == ["01-try-it"]
 
@@ -162,7 +162,7 @@ def test_a_run_that_lands_by_itself_says_how_its_conflict_is_resolved(tmp_path: 
     script = f"echo run > a.txt; ( {moves} )"
     cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
     done = cli("run", "--yes", "--no-sandbox", "--land")
-    assert (done.code, "`holdfast land 01-try-it --resolve`" in done.err) == (3, True)
+    assert (done.code, "`holdfast land 1 --resolve`" in done.err) == (3, True)
     assert cli.run_status() == "completed"
 
 
