@@ -185,7 +185,7 @@ def execute(folder: Path, observer: Observer, *, processes: bool = False) -> Run
     state = stored.state()
     fleet = LocalFleet(StateDir(folder))
     context = RunContext(
-        repo=cast("Any", SimpleNamespace(state_dir=StateDir(folder), common_dir=folder)),
+        repo=cast("Any", SimpleNamespace(state_dir=StateDir(folder), common_dir=folder, checkout=folder)),
         fleet=fleet,
         journal=journal,
         lease=lease,
