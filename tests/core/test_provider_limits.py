@@ -286,7 +286,7 @@ def test_a_run_over_its_budget_starts_nothing_more() -> None:
     )
     settle(state)
     assert state.row.status is RunStatus.BLOCKED
-    assert state.row.reason.startswith("the budget of 100 tokens is spent (`resume")
+    assert state.row.reason.startswith("the budget of 100 tokens is spent (`holdfast resume")
 
 
 # -- native resume ------------------------------------------------------------------------------------------
