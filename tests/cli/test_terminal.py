@@ -66,7 +66,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     }
     cli = Cli.of(path / "p", good, bad, goal=f"Goal {EVIL}", limits={"attempts": 1, "keep_going": True})
     git(cli.here, "checkout", "-q", "-b", "main\u202e\x9b2J")
-    assert cli("run", "--yes").code == 1
+    assert cli("run", "--yes").code == 3
     return cli
 
 

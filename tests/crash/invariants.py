@@ -32,7 +32,7 @@ _STATE_FILES = (
     r"|runs/R/attempts/[^/]+/\d+/(brief\.md|[^/]+/(supervisor\.json|exit\.json|output\.log))"
 ).replace("R", RUN)
 _PRIVATE_FILES = re.compile(
-    r"sealed/(config|HEAD|objects|packed-refs|worktrees|info|shallow|git-crypt)|checked-boot"
+    r"sealed/(config|HEAD|objects|packed-refs|worktrees|info|shallow|git-crypt)|checked-boot|landing"
 )
 
 
