@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 
-from holdfast.errors import MachineError
+from holdfast.errors import HoldfastError, MachineError
 
 _UNABLE = "The file system there ({kind}) cannot do this: keep the repository on an ordinary disk (ext4, xfs, btrfs)"
 _UNABLE_SOMEWHERE = (
@@ -99,6 +99,11 @@ def machine_error(
     where = path_of(error)
     message = ": ".join(filter(None, [*parts, where, said]))
     return MachineError(message, f"{way_out(error.errno, where)}, then {next_step}.")
+
+
+def as_holdfast_error(error: HoldfastError | OSError) -> HoldfastError:
+    """Return an error as one of ours: what the system refused, and on which file. `resume` is the next step."""
+    return error if isinstance(error, HoldfastError) else machine_error(error, "`holdfast resume`")
 
 
 def as_system_error(error: Exception) -> OSError | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.command import Cli, Done, on_terminal, writes
+from tests.support.command import Cli, Done, eventually, on_terminal, writes
 from tests.support.repositories import Project
 from tests.support.runs import Fifo, Trial
 
@@ -86,7 +86,9 @@ def test_going_on_with_a_red_base_is_remembered(tmp_path: Path) -> None:
     gate.wait()
     os.killpg(runner.pid, signal.SIGKILL)
     runner.wait()
+    assert cli.run_status() == "interrupted"
     runner = cli.start("resume", "--yes")
+    eventually(lambda: cli.run_status() == "running", "the second runner has it")
     assert cli("stop").code == 0
     assert runner.wait() == 130
     assert cli.run_status() == "stopped"

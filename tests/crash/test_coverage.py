@@ -22,10 +22,12 @@ os.close(os.open('gone', os.O_WRONLY | os.O_CREAT)); os.unlink('gone')
 print('told', flush=True)
 os.fsync(one); os.mkdir('folder'); os.rename('one', 'folder/one')
 """
+# The child begins when its parent has done all that belongs to starting it, and waits.
 CHILD = """
 import os, subprocess
 open('mine', 'w').close()
-subprocess.run(['sh', '-c', ': > a; : > b; : > c; echo said; : > d'], stdout=subprocess.PIPE)
+waits = 'until grep -q "^State:.S" /proc/$PPID/status; do :; done'
+subprocess.run(['sh', '-c', waits + '; : > a; : > b; : > c; echo said; : > d'], stdout=subprocess.PIPE)
 open('mine, too', 'w').close()
 """
 

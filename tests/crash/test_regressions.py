@@ -17,7 +17,7 @@ from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
 from holdfast.journal import open_journal
 from holdfast.process.launch_order import draft_file, exit_file
-from holdfast.runner.effect_errors import UncollectedError
+from holdfast.repo.uncollected_work import UncollectedError
 from tests.crash.evidence import BRANCH, look
 from tests.crash.faults import Fault, run_with_fault
 from tests.crash.operations import CONFLICTING_RUN, OPERATIONS

@@ -10,15 +10,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.core import ids
 from holdfast.core.plan import PlanWorkspace
-from holdfast.errors import HoldfastError
 from holdfast.repo.files import is_plain_directory
 from holdfast.repo.landing import trailers
 from holdfast.repo.refs import run_refs
 from holdfast.repo.repository import Repository
+from holdfast.repo.uncollected_work import capture_or_move_aside
 from holdfast.repo.workspace import Workspace, WorkspaceGoneError
 from holdfast.repo.workspace_commit import agent_head, commit_on_ref, tree_of_workspace
 from holdfast.repo.workspaces import Workspaces
@@ -48,7 +49,8 @@ def prepare_taken(repo: Repository, run: str, task: str, commit: str, setting: P
 def save_taken(repo: Repository, run: str, setting: PlanWorkspace, keep: Collection[str] = ()) -> None:
     """Save what is in the workspaces of people, but not in those to `keep`, so that they may be removed. Idempotent.
 
-    A workspace with files that cannot be committed is moved aside, where it stays until the run is cleaned.
+    A workspace with files that cannot be committed is moved aside, where it stays until the run is cleaned. Raises
+    UncollectedError on a full disk, say: then it stays where it is.
     """
     pool = _pool(repo, run, setting)
     for name in taken_names(pool):
@@ -61,14 +63,12 @@ def _pool(repo: Repository, run: str, setting: PlanWorkspace) -> Workspaces:
 
 
 def _save_or_move_aside(repo: Repository, pool: Workspaces, run: str, name: str) -> None:
-    try:
-        is_all_saved = _save(repo, pool.get(name), run, name.removeprefix(ids.TAKEN_PREFIX))
-    except WorkspaceGoneError:
-        return
-    except (HoldfastError, OSError):
-        is_all_saved = False
-    if not is_all_saved:
-        pool.move_uncommitted(name)
+    def save() -> bool:
+        return _save(repo, pool.get(name), run, name.removeprefix(ids.TAKEN_PREFIX))
+
+    with suppress(WorkspaceGoneError):
+        if not capture_or_move_aside(pool, name, save):
+            pool.move_uncommitted(name)
 
 
 def _save(repo: Repository, workspace: Workspace, run: str, task: str) -> bool:

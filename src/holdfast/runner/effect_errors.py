@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Coroutine
+from typing import Any
 
 from holdfast.core import events as ev
 from holdfast.core.commands import (
@@ -22,51 +20,18 @@ from holdfast.core.commands import (
     undo_intents,
 )
 from holdfast.errors import ExitCode, HoldfastError, JournalError, LeaseLostError
-from holdfast.repo.git import GitError
-from holdfast.repo.workspace import WorkspaceGoneError
-from holdfast.repo.workspaces import Workspaces
-from holdfast.system_errors import machine_error, path_of
-
-T = TypeVar("T")
+from holdfast.repo.uncollected_work import UncollectedError
+from holdfast.system_errors import as_holdfast_error
 
 
 class OvertakenError(Exception):
     """What an effect wanted to record may no longer happen; it must not act on it."""
 
 
-class UncollectedError(HoldfastError):
-    """An agent's work could not be committed. It is still in its workspace, which nothing may reuse."""
-
-    exit_code = ExitCode.NEEDS_DECISION
-
-    def __init__(self, workspace: Path, cause: HoldfastError | OSError) -> None:
-        why = as_holdfast_error(cause)
-        hint = (
-            f"{why.hint} `holdfast resume` tries again; without {workspace} the task would begin again. "
-            "To leave it: `holdfast reset RUN TASK` and `holdfast abandon` move it aside."
-        )
-        super().__init__(f"the work in {workspace} could not be committed: {why.message}", hint.strip())
-        self.is_of_workspace = not why.is_lasting and (
-            isinstance(cause, GitError) or (isinstance(cause, OSError) and _may_be_in(workspace, cause))
-        )
-        """Whether something in the workspace, or what its agent did to git, is the likely cause; not the disk."""
-
-
-def _may_be_in(workspace: Path, error: OSError) -> bool:
-    """Tell whether an error is about a file of a workspace. A read names none, and what is opened below a folder no folder."""
-    path = Path(path_of(error))
-    return not path.is_absolute() or path.is_relative_to(workspace)
-
-
 class UnsyncedLandingError(HoldfastError):
     """The run branch has moved, but may not be on disk. Nobody may say that it landed, nor that it did not."""
 
     exit_code = ExitCode.NEEDS_DECISION
-
-
-def as_holdfast_error(error: HoldfastError | OSError) -> HoldfastError:
-    """Return an error as one of ours: what the system refused, and on which file."""
-    return error if isinstance(error, HoldfastError) else machine_error(error, "`holdfast resume`")
 
 
 def act_of(command: Command) -> str:
@@ -95,36 +60,6 @@ def act_of(command: Command) -> str:
 def error_text(error: Exception) -> str:
     """Return any error's message. Foreign errors get their type's name: the message alone may say nothing."""
     return error.message if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
-
-
-def capture_safely(workspace: Path, capture: Callable[[], T]) -> T:
-    """Commit a workspace by `capture`, which may be repeated. Raises UncollectedError if it fails twice.
-
-    Work that exists nowhere else must not be lost to a passing disk error.
-    """
-    with suppress(HoldfastError, OSError):
-        return capture()
-    try:
-        return capture()
-    except WorkspaceGoneError:
-        raise
-    except (HoldfastError, OSError) as error:
-        raise UncollectedError(workspace, error) from error
-
-
-def capture_or_move_aside(pool: Workspaces, name: str, capture: Callable[[], T]) -> T:
-    """Commit a workspace by `capture`, for whoever leaves a run: that must be possible, whatever an agent made.
-
-    What cannot be committed stays, moved aside; then `capture` finds that the workspace is gone. On a full disk, say, it
-    raises UncollectedError: that is for the user to change.
-    """
-    try:
-        return capture_safely(pool.path(name), capture)
-    except UncollectedError as error:
-        if not error.is_of_workspace:
-            raise
-        pool.move_uncommitted(name)
-        return capture()
 
 
 async def guarded(command: Command, effect: Coroutine[Any, Any, list[ev.Event]]) -> list[ev.Event]:

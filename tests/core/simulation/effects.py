@@ -19,11 +19,12 @@ from holdfast.core.facts import Presence
 from holdfast.core.plan import Validator
 from holdfast.core.projection import Spent, TaskRow
 from holdfast.core.provider_limits import park_provider, provider_of
+from holdfast.core.retry import was_found_wanting
 from holdfast.core.status import AttemptKind, FailureKind, Gate, TaskStatus
 from holdfast.core.validation import judge_validation
 from tests.core.simulation.journal import NoRoomError
 from tests.core.simulation.machine import SimulatedAgent
-from tests.core.simulation.repository import NO_WORK
+from tests.core.simulation.repository import NO_WORK, SimulatedWork
 
 if TYPE_CHECKING:
     from tests.core.simulation.runner import SimulatedEffect, SimulatedRunner
@@ -249,6 +250,8 @@ def _collect(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> l
         return _blocked(runner, task, failure, carry)
     if asked := runner.world.hands.ended_at_question(task, carry, failed=not done):
         return asked
+    if done and _adds_nothing(task, agent, work):
+        done, failure = False, FailureKind.NO_CHANGE
     if done:
         return [ev.AttemptDone(task=name, attempt=number, token=token, head=commit, tree=tree)]
     return [
@@ -263,6 +266,12 @@ def _collect(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> l
             clock=runner.clock,
         )
     ]
+
+
+def _adds_nothing(task: TaskRow, agent: SimulatedAgent, work: SimulatedWork) -> bool:
+    """Tell whether an agent left work as it was judged before. Every third finds nothing to change in what it was given."""
+    is_as_found = not agent.is_command and work == agent.found
+    return is_as_found and was_found_wanting(task) and agent.tokens % 3 == 0
 
 
 def _limited(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent, carry: str) -> list[ev.Event]:

@@ -28,12 +28,12 @@ from holdfast.runner.attempts.snapshots import (
 from holdfast.runner.attempts.start import start_agent
 from holdfast.runner.attempts.stream_listener import StreamListener, listen, observation
 from holdfast.runner.context import RunContext
-from holdfast.runner.effect_errors import OvertakenError, as_holdfast_error
+from holdfast.runner.effect_errors import OvertakenError
 from holdfast.runner.launch import wait_or_stop
 from holdfast.runner.verification.checks import ChecksStopped
 from holdfast.runner.verification.syntax import reject_syntax_errors
 from holdfast.runner.workspace_setup import SetupFailedError
-from holdfast.system_errors import doing
+from holdfast.system_errors import as_holdfast_error, doing
 
 
 async def run_attempt(context: RunContext, name: str) -> list[ev.Event]:

@@ -16,12 +16,12 @@ from holdfast.core.projection import Taken, TaskRow
 from holdfast.core.status import FailureKind
 from holdfast.repo.repository import Repository
 from holdfast.repo.taken_workspaces import prepare_taken, taken_workspace
+from holdfast.repo.uncollected_work import capture_safely
 from holdfast.repo.workspace import Workspace, WorkspaceGoneError
 from holdfast.runner.attempts.attempt_events import attempt_failed
 from holdfast.runner.attempts.collect import carry_of, commit_attempt, first_objection, work_done
 from holdfast.runner.attempts.reports import clean
 from holdfast.runner.context import RunContext
-from holdfast.runner.effect_errors import capture_safely
 from holdfast.system_errors import doing
 
 

@@ -12,11 +12,11 @@ from holdfast.fleet.protocol import LaunchKey
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
 from holdfast.repo.snapshots import count_snapshots, take_snapshot
+from holdfast.repo.uncollected_work import capture_or_move_aside, capture_safely
 from holdfast.repo.workspace import Workspace, WorkspaceGoneError
 from holdfast.reporting.snapshot_message import snapshot_message
 from holdfast.runner.attempts.confined_reading import read_confined
 from holdfast.runner.context import RunContext
-from holdfast.runner.effect_errors import capture_or_move_aside, capture_safely
 
 T = TypeVar("T")
 

@@ -11,9 +11,10 @@ from holdfast.core.projection import TaskRow
 from holdfast.errors import HoldfastError
 from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch, trailers
 from holdfast.runner.context import RunContext
-from holdfast.runner.effect_errors import UnsyncedLandingError, as_holdfast_error
+from holdfast.runner.effect_errors import UnsyncedLandingError
 from holdfast.runner.verification.checks import ChecksStopped
 from holdfast.runner.verification.task_checks import cannot_run, check_merged, unrunnable
+from holdfast.system_errors import as_holdfast_error
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,10 +39,10 @@ from holdfast.repo.refs import known_runs, recorded_runs, run_refs
 from holdfast.repo.repository import Repository
 from holdfast.repo.run_record import read_origin, read_record
 from holdfast.repo.snapshots import take_snapshot
+from holdfast.repo.uncollected_work import capture_or_move_aside
 from holdfast.repo.workspace import WorkspaceGoneError
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.attempts.snapshots import take_torn_files
-from holdfast.runner.effect_errors import capture_or_move_aside
 from holdfast.runner.health import runs_missing_in_journal
 
 Ask = Callable[[str, bool], bool]

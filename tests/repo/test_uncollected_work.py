@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.repo.uncollected_work import UncollectedError, capture_or_move_aside
 from holdfast.repo.workspace import WorkspaceGoneError
-from holdfast.runner.effect_errors import UncollectedError, capture_or_move_aside
 from tests.support.repositories import PreparedWorkspace
 
 
