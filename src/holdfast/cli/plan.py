@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.agents.presets import agent_names, presets_of
+from holdfast.agents.presets import Presets, agent_names, presets_of
 from holdfast.cli.arguments import JSON, PLAN_OUTPUT, YES, Arguments, option, positional
 from holdfast.cli.consent import require_planner_consent
 from holdfast.cli.installed_agents import choose_agent
@@ -25,8 +25,10 @@ from holdfast.repo.discovery import find_repository
 from holdfast.repo.files import write_durably
 from holdfast.repo.repository import Repository
 from holdfast.reporting.notifications import without_secrets
+from holdfast.reporting.spending import Spending
 from holdfast.runner.planner import Planned, PlanningOrder, known_plan, make_plan, plan_record
 from holdfast.views.plan_text import execution_plan
+from holdfast.views.spending_text import spending_words
 
 
 class PlanResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,19 +101,12 @@ def _plan_once(checkout: Path, goal: str, args: Namespace, specification: str = 
     if known is not None:
         return known
     presets = presets_of(checkout)
-    agent = choose_agent(args.agent, presets)
-    if shutil.which(presets[agent].needed_program) is None:
-        raise HoldfastError(
-            f"{agent} is not on the PATH, so nobody can plan",
-            f"install one of {', '.join(agent_names(presets))}; `holdfast init` needs none",
-        )
+    agent = choose_planner(args.agent, presets)
     if getattr(args, "dry_run", False):
         raise NeedsDecisionError(
             f"there is no plan for this goal yet; {agent} would write one", "leave out --dry-run to let it"
         )
-    require_planner_consent(agent, presets, yes=args.yes)
-    tell_sandbox(args)
-    work = PlanningOrder(
+    order = PlanningOrder(
         goal=goal,
         agent=agent,
         spec=presets[agent],
@@ -120,7 +115,29 @@ def _plan_once(checkout: Path, goal: str, args: Namespace, specification: str = 
         specification=specification,
         sandbox=asked_sandbox(args),
     )
-    return make_plan(Repository.open(Path.cwd()), work, lambda text: say(text, args))
+    return ask_planner(order, presets, args)
+
+
+def choose_planner(named: str, presets: Presets) -> str:
+    """Return the agent that plans: the named one, else the first installed. Raises HoldfastError if it cannot be started."""
+    agent = choose_agent(named, presets)
+    if shutil.which(presets[agent].needed_program) is None:
+        raise HoldfastError(
+            f"{agent} is not on the PATH, so nobody can plan",
+            f"install one of {', '.join(agent_names(presets))}; `holdfast init` needs none",
+        )
+    return agent
+
+
+def ask_planner(order: PlanningOrder, presets: Presets, args: Namespace) -> Planned:
+    """Let a planner answer, if the user agrees to it, and tell what that cost as far as the planner says."""
+    require_planner_consent(order.agent, presets, yes=args.yes)
+    tell_sandbox(args, order.sandbox_of_plan, order.sandbox_before)
+    planned = make_plan(Repository.open(Path.cwd()), order, lambda text: say(text, args))
+    used = Spending(tokens=planned.spent.tokens or None, cost_usd=planned.spent.cost_usd or None)
+    if words := spending_words(used):
+        say(f"{order.agent} used {words}.", args)
+    return planned
 
 
 def _read(data: bytes) -> Plan:

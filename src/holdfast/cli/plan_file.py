@@ -48,9 +48,13 @@ def goal_of(args: Namespace) -> str | None:
     """Return the goal that `run` got instead of a plan file, or None. A goal has spaces and is not the name of a file."""
     if args.goal is not None:
         return one_line_goal(args.goal)
-    named = (args.plan or "").strip()
-    is_file = named.endswith((".yaml", ".yml", ".json")) or _is_there(named)
-    return one_line_goal(named) if " " in named and not is_file else None
+    return one_line_goal(args.plan) if is_goal(args.plan) else None
+
+
+def is_goal(word: str | None) -> bool:
+    """Tell whether a word that may name a file is a goal: it has spaces, and is not the name of a file."""
+    named = (word or "").strip()
+    return " " in named and not named.endswith((".yaml", ".yml", ".json")) and not _is_there(named)
 
 
 def _is_there(named: str) -> bool:
@@ -113,6 +117,12 @@ def source_of(path: Path, checkout: Path) -> str:
     """Return how a run remembers its plan file: relative to the repository if it is inside."""
     full = path.resolve()
     return str(full.relative_to(checkout)) if full.is_relative_to(checkout) else str(full)
+
+
+def shown_path(path: Path) -> str:
+    """Return how people see a file: from where they are, if it is below."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def command_for(source: str) -> str:

@@ -101,7 +101,7 @@ def execute(args: Namespace) -> int:
             if choice == "a":
                 from holdfast.cli.amend import amend_to
 
-                amend_to(opened, run, plan, args, restart=False)
+                amend_to(opened, run, plan, args)
                 return _start(opened, run, f"Resuming {run} with the amended plan.", args)
             if choice == "c":
                 require_consent(opened.journal, state.plan_as_run(), checkout, yes=args.yes)

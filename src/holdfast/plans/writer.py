@@ -18,6 +18,13 @@ _LINE_CHARS = 80
 _PLAIN = re.compile(r"[A-Za-z](?:[\w ,./()-]*[\w./)-])?")
 
 
+def plan_content(plan: Plan, name: str) -> bytes:
+    """Return what a plan file of that name holds: JSON or YAML."""
+    if name.endswith(".json"):
+        return msgspec.json.format(msgspec.json.encode(_plan(plan)), indent=2) + b"\n"
+    return plan_text(plan).encode()
+
+
 def plan_text(plan: Plan) -> str:
     """Return the YAML of a plan."""
     import yaml

@@ -45,6 +45,11 @@ def amendment_of(
         raise HoldfastError(
             "the user did not agree to what the amended plan runs", "`holdfast amend` shows it, and asks"
         )
+    return possible_amendment(state, presets, wanted, restart=restart)
+
+
+def possible_amendment(state: RunState, presets: Presets, wanted: Plan, *, restart: bool) -> ev.PlanAmended:
+    """Return the event that would amend the plan of a run, whoever agreed to it. Raises HoldfastError if it cannot be right."""
     event = amendment(state, wanted, restart=restart)
     require_agents(event.plan, presets)
     if broken := [rule.what for rule in broken_rules(event.plan, agent_names(presets))]:

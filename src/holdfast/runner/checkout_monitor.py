@@ -14,6 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.repo.checkout import CheckoutState, read_checkout
 from holdfast.repo.workspace import workspace_changes
 from holdfast.runner.context import RunContext
+from holdfast.runner.plan_files import is_plan_file
 
 _PATHS_SHOWN = 20
 CHECKOUT = "the checkout"
@@ -76,8 +77,8 @@ class CheckoutMonitor:
             return ()
         changed = self._last.differences(before)
         # People edit the plan of a run to amend it.
-        own = self._context.state.row.plan_source
-        return tuple(path for path in changed if path not in self._ignored and path != own)
+        row = self._context.state.row
+        return tuple(path for path in changed if path not in self._ignored and not is_plan_file(row, path))
 
     def _idle_changes(self) -> dict[str, tuple[str, ...]]:
         """Look at workspaces between tasks. The first look after a task notes what it left; later ones compare."""

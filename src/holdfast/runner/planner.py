@@ -1,4 +1,4 @@
-"""From a goal to a plan: asks a supervised planner agent, in its own workspace, until its plan is valid.
+"""From a goal to a plan, or to a change of a run's plan: asks a supervised planner agent, in its own workspace, until it is valid.
 
 A plan is kept per goal, so no goal is planned twice. After a kill, the same command continues: a planner that still
 works is waited for, one that finished is collected, and the kept plan is whole or missing.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import count
 from pathlib import Path
 
@@ -22,8 +23,16 @@ from holdfast.core.brief import clip
 from holdfast.core.facts import Exit, ExitReason, Presence
 from holdfast.core.observations import StreamSummary
 from holdfast.core.outcome import OutcomeKind, WorkSign, judge_outcome
-from holdfast.core.plan import Limits, Plan
-from holdfast.core.planning_brief import PLAN_FILE, fenced_yaml, goal_key, planning_brief, same_goal
+from holdfast.core.plan import Limits, Plan, plan_hash
+from holdfast.core.planning_brief import (
+    PLAN_FILE,
+    amending_brief,
+    fenced_yaml,
+    goal_key,
+    planning_brief,
+    same_goal,
+)
+from holdfast.core.projection import Spent
 from holdfast.core.status import SandboxLevel
 from holdfast.errors import ExitCode, HoldfastError, PlanError
 from holdfast.fleet import open_fleet
@@ -57,10 +66,25 @@ class PlanningError(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True)
+class PlanToChange:
+    """The plan of a run and what is asked of it besides: the text that the planner edits, and where the tasks stand.
+
+    `commit` is where the run branch is; `record` keeps the answer.
+    """
+
+    request: str
+    text: str
+    standings: str
+    commit: str
+    record: Path
+
+
+@dataclass(frozen=True, slots=True)
 class PlanningOrder:
     """What to plan, with which agent, and how to read an answer. `read` raises PlanError for a bad plan.
 
-    `specification` is a text that says more than the goal. Another text is another plan.
+    `goal` is that of the plan. `specification` is a text that says more than the goal. Another text is another plan.
+    With `change`, the planner changes the plan of a run: in the sandbox that its plan asks for, and that it had before.
     """
 
     goal: str
@@ -70,20 +94,51 @@ class PlanningOrder:
     read: ReadPlan
     specification: str = ""
     sandbox: SandboxRequest = field(default_factory=SandboxRequest)
+    change: PlanToChange | None = None
+    sandbox_of_plan: SandboxSetting = field(default_factory=SandboxSetting)
+    sandbox_before: SandboxSetting = field(default_factory=SandboxSetting)
+
+    def record(self, state: StateDir) -> Path:
+        """Return the file that keeps the answer."""
+        return self.change.record if self.change else plan_record(state, self.goal, self.specification)
+
+    def start(self, repo: Repository) -> str:
+        """Return the commit that the planner looks at."""
+        return self.change.commit if self.change else repo.resolve("HEAD")
+
+    def brief(self, files: str, schema_path: str, feedback: list[str]) -> str:
+        """Return what the planner is told."""
+        change = self.change
+        if change is None:
+            return planning_brief(self.goal, self.agent, files, schema_path, feedback, self.specification)
+        return amending_brief(
+            change.request, self.agent, change.text, change.standings, files, schema_path, feedback
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A valid plan for a goal and the file that holds it; `tries` is 0 if it was there before."""
+    """A valid plan for a goal and the file that holds it; `tries` is 0 if it was there before. `spent` is for all of them."""
 
     path: Path
     plan: Plan
     tries: int = 0
+    spent: Spent = field(default_factory=Spent)
 
 
 def plan_record(state: StateDir, goal: str, specification: str = "") -> Path:
     """Return the file that keeps the plan for a goal and its specification."""
     return state.plans / f"{goal_key(goal, specification)}.yaml"
+
+
+def change_records(state: StateDir, run: str, request: str) -> Iterator[Path]:
+    """Yield the kept answers to a request to change the plan of a run, whatever plan it had then."""
+    yield from state.plans.glob(f"{goal_key(request, run)}-*.yaml")
+
+
+def change_record(state: StateDir, run: str, request: str, plan: Plan) -> Path:
+    """Return the file that keeps the answer to a request to change this plan of a run."""
+    return state.plans / f"{goal_key(request, run)}-{plan_hash(plan)[:12]}.yaml"
 
 
 def known_plan(path: Path, goal: str, read: ReadPlan) -> Planned | None:
@@ -97,7 +152,7 @@ def known_plan(path: Path, goal: str, read: ReadPlan) -> Planned | None:
 
 def make_plan(repo: Repository, order: PlanningOrder, tell: Callable[[str], None]) -> Planned:
     """Return the kept plan for a goal, or let a planner write it. Raises LeaseHeldError if another process does that."""
-    record = plan_record(repo.state_dir, order.goal, order.specification)
+    record = order.record(repo.state_dir)
     repo.prepare_state_dir()
     directory = repo.state_dir.run(f"plan-{record.stem}")
     with Lease.acquire(directory.lease):
@@ -107,10 +162,10 @@ def make_plan(repo: Repository, order: PlanningOrder, tell: Callable[[str], None
             with closing(open_fleet(repo.state_dir.fleet)) as fleet:
                 require_good_variables()
                 setting = setting_in_force(
-                    order.sandbox, fleet.sandbox_obstacle, SandboxSetting(), SandboxSetting()
+                    order.sandbox, fleet.sandbox_obstacle, order.sandbox_before, order.sandbox_of_plan
                 )
                 is_off = setting.level is SandboxLevel.OFF
-                sandbox = None if is_off else Sandbox(repo, directory, setting, repo.resolve("HEAD"))
+                sandbox = None if is_off else Sandbox(repo, directory, setting, order.start(repo))
                 workspaces = Workspaces(repo, directory.workspaces, clones=sandbox is not None)
                 planning = _Planning(repo, order, record, directory, workspaces, fleet, sandbox, tell)
                 planned = asyncio.run(planning.run())
@@ -168,7 +223,7 @@ class _Planning:
                     continue
                 plan = await asyncio.to_thread(self._judge, attempt, ended)
                 if plan is not None:
-                    return Planned(self.record, plan, len(feedback) + 1)
+                    return Planned(self.record, plan, len(feedback) + 1, self._spent(attempt))
             feedback.append(self.feedback_file(attempt).read_text(encoding="utf-8"))
             self.tell(
                 f"The planner's answer {len(feedback)} was not accepted: {feedback[-1].splitlines()[0]}"
@@ -178,6 +233,12 @@ class _Planning:
         attempts = self.directory.attempts
         hint = f"its output is in {attempts}; say the goal in other words, or write the plan yourself"
         raise PlanningError(f"no valid plan after {TRIES} tries; the last one:\n{feedback[-1]}", hint)
+
+    def _spent(self, attempts: int) -> Spent:
+        """Return what the planner used, as far as its streams say."""
+        outputs = (self.fleet.output(self.key(number)).data for number in range(1, attempts + 1))
+        each = (observe_output(self.order.spec, printed).spent for printed in outputs)
+        return reduce(Spent.plus, each, Spent())
 
     async def _recover(self) -> None:
         """End what a killed planning left, except a planner at work, and forget one that failed for good."""
@@ -206,11 +267,13 @@ class _Planning:
             raise
 
     async def _launch(self, attempt: int, feedback: list[str]) -> None:
-        head = self.repo.resolve("HEAD")
-        workspace = await asyncio.to_thread(self.workspaces.prepare, _PLANNER, head)
+        start = self.order.start(self.repo)
+        workspace = await asyncio.to_thread(self.workspaces.prepare, _PLANNER, start)
         (workspace / PLAN_FILE).unlink(missing_ok=True)  # a plan that was in the project before is no answer
+        if self.order.change is not None:
+            (workspace / PLAN_FILE).write_text(self.order.change.text, encoding="utf-8")
         brief = self.folder(attempt) / "brief.md"
-        await asyncio.to_thread(self._write_brief, brief, head, feedback)
+        await asyncio.to_thread(self._write_brief, brief, start, feedback)
         key, limits = self.key(attempt), Limits()
         how = invoke_agent(self.order.spec, placeholders(key, workspace, brief))
         timeout_s, stall_s = limits.timeout_s, limits.stall_s
@@ -228,10 +291,9 @@ class _Planning:
         self.token_file(attempt).write_text(launch.token)
         await self.fleet.launch(launch)
 
-    def _write_brief(self, path: Path, head: str, feedback: list[str]) -> None:
+    def _write_brief(self, path: Path, start: str, feedback: list[str]) -> None:
         order, schema = self.order, _schema_file(path)
-        files = list_files(self.repo, head, _FILES_BYTES)
-        brief = planning_brief(order.goal, order.agent, files, str(schema), feedback, order.specification)
+        brief = order.brief(list_files(self.repo, start, _FILES_BYTES), str(schema), feedback)
         with doing("write the planner's brief", path):
             path.parent.mkdir(parents=True, exist_ok=True)
             schema.write_text(order.schema, encoding="utf-8")
@@ -261,7 +323,10 @@ class _Planning:
         heard = observe_output(self.order.spec, printed)
         self._require_able(attempt, ended, heard)
         output = readable_output(self.order.spec, printed, heard)
-        answer = _written(self.workspaces.path(_PLANNER) / PLAN_FILE) or fenced_yaml(output).encode()
+        written = _written(self.workspaces.path(_PLANNER) / PLAN_FILE)
+        if self.order.change is not None and written == self.order.change.text.encode():
+            written = b""
+        answer = written or fenced_yaml(output).encode()
         try:
             plan = self._accept(ended, answer, clip(output, _TAIL_CHARS))
         except PlanError as error:
@@ -277,7 +342,8 @@ class _Planning:
         if ended.code != 0:
             raise PlanError(f"the planner did not end well: status {ended.code}\n{tail}")
         if not answer.strip():
-            raise PlanError(f"{PLAN_FILE} was not written, and no fenced yaml block was printed\n{tail}")
+            done = "changed" if self.order.change else "written"
+            raise PlanError(f"{PLAN_FILE} was not {done}, and no fenced yaml block was printed\n{tail}")
         plan = self.order.read(answer)
         if not same_goal(plan.goal, self.order.goal):
             raise PlanError(f"goal: it must be exactly: {self.order.goal}")

@@ -20,7 +20,7 @@ _SECRET_FIELDS = ("notify.webhook",)
 class AmendmentView(msgspec.Struct, frozen=True, kw_only=True):
     """What `amend --json` prints. `fates` says what becomes of each task; `ignored` is what no run can change.
 
-    `amended`: it was taken; `pending`: a live runner took it.
+    `amended`: it was taken; `by_runner`: a live runner took it. `path`: the file with the plan, if a planner changed it.
     """
 
     run: str
@@ -30,10 +30,17 @@ class AmendmentView(msgspec.Struct, frozen=True, kw_only=True):
     restart: bool
     amended: bool
     by_runner: bool = False
+    path: str = ""
 
 
 def amendment_view(
-    run: str, planned: PlannedAmendment, *, restart: bool, amended: bool, by_runner: bool = False
+    run: str,
+    planned: PlannedAmendment,
+    *,
+    restart: bool,
+    amended: bool,
+    by_runner: bool = False,
+    path: str = "",
 ) -> AmendmentView:
     """Return an amendment for programs, without secrets."""
     shown = msgspec.structs.replace(
@@ -47,6 +54,7 @@ def amendment_view(
         restart=restart,
         amended=amended,
         by_runner=by_runner,
+        path=path,
     )
 
 
