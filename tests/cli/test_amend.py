@@ -171,8 +171,10 @@ def test_a_task_under_way_is_not_dropped(tmp_path: Path) -> None:
     """It is refused before anything is asked, and says what to do."""
     cli, runner, _ = cli_at_work(tmp_path)
     cli.plan(writes("c"))
-    done = cli("amend", "--yes")
-    assert (done.code, "task a is running and cannot be dropped" in done.err) == (2, True)
+    for how in ("--yes", "--dry-run"):
+        done = cli("amend", how)
+        assert (done.code, "task a is running and cannot be dropped" in done.err) == (2, True)
+    assert "- task a: under way, cannot be dropped" in done.out
     cli("stop")
     runner.wait()
     assert cli("amend", "--yes").code == 0
@@ -234,3 +236,26 @@ def test_the_files_of_a_mirror_follow_the_amended_plan(blocked: Cli) -> None:
         if path.name != "plan.json" and ".holdfast" not in path.parts
     ]
     assert any("newcomer" in path.read_text() for path in state)
+
+
+def test_a_plan_comes_from_a_pipe_like_that_of_a_run(blocked: Cli) -> None:
+    """A run that began with a pipe has no plan file."""
+    blocked.plan(writes("a"), writes("c", needs=["a"]), limits={"attempts": 1})
+    text = (blocked.here / "plan.json").read_text()
+    for words in (["-"], ["1", "-"]):
+        assert "+ task c: new" in blocked.piped(text, "amend", *words, "--dry-run").out
+
+
+def test_a_plan_file_that_is_not_there_is_named(blocked: Cli) -> None:
+    """Whether it was named, or is the one that the run began with: nobody is told of a missing run."""
+    assert "there is no plan file other.yaml" in blocked("amend", "other.yaml").err
+    (blocked.here / "plan.json").unlink()
+    done = blocked("amend")
+    assert (done.code, "is gone: plan.json" in done.err) == (2, True)
+
+
+def test_a_command_is_shown_as_a_shell_would_read_it(blocked: Cli) -> None:
+    """Words of a command are no list to people."""
+    blocked.plan(writes("a"), writes("b", needs=["a"]), limits={"attempts": 1})
+    said = blocked("amend", "--dry-run").out
+    assert "run: sh -c 'echo no luck; exit 3' → sh -c 'echo b > b.txt'" in said

@@ -10,11 +10,20 @@ from holdfast.cli.arguments import JSON, RUN, YES, Arguments, flag, option, posi
 from holdfast.cli.consent import agree_to_amendment
 from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo, choose_run, open_read_only, open_repo
 from holdfast.cli.output import as_json, for_people, say
-from holdfast.cli.plan_file import is_goal, load_plan, one_line_goal, require_commands, shown_path
+from holdfast.cli.plan_file import (
+    is_goal,
+    is_piped,
+    load_plan,
+    one_line_goal,
+    plan_from_pipe,
+    require_commands,
+    shown_path,
+)
 from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox
 from holdfast.core.amendment import amendment
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow
+from holdfast.core.state import RunState
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.runner.decisions.amend import (
     PlannedAmendment,
@@ -22,6 +31,7 @@ from holdfast.runner.decisions.amend import (
     planned_amendment,
     require_unfinished,
 )
+from holdfast.runner.plan_files import own_plan_file
 from holdfast.runner.planner import Planned
 from holdfast.runner.sandbox_setting import SandboxRequest
 from holdfast.runner.session import refuse_half_adopted
@@ -30,7 +40,9 @@ from holdfast.views.amendment import amendment_text, amendment_view
 ARGUMENTS: Arguments = (
     RUN,
     positional(
-        "plan", "the edited plan file (the one that the run began with), or a goal in words", nargs="?"
+        "plan",
+        "the edited plan file (the one that the run began with), - for standard input, or a goal in words",
+        nargs="?",
     ),
     option("--goal", "TEXT", "let a planner change the run's plan so that it also does this"),
     flag("--restart", "stop agents at work on changed tasks, keep their work, and begin these again"),
@@ -53,14 +65,13 @@ def execute(args: Namespace) -> int:
     goal = _goal(args)
     if args.dry_run and goal is None:
         read_only = open_read_only()
-        row, path = _chosen(read_only, args)
-        wanted = load_plan(path, args.agent, read_only.checkout)
+        row, wanted = _chosen(read_only, args)
         state = read_only.require_journal().load(row.run).state()
-        return _tell(row.run, planned_amendment(state, wanted, restart=args.restart), args)
+        return _show(state, wanted, args)
     with open_repo() as opened:
         if goal is None:
-            row, path = _chosen(opened, args)
-            return _amend(opened, row.run, load_plan(path, args.agent, opened.checkout), args)
+            row, wanted = _chosen(opened, args)
+            return _amend(opened, row.run, wanted, args)
         from holdfast.cli.amend_goal import plan_changed_for
 
         state = opened.journal.load(choose_run(opened, args.run).run).state()
@@ -76,7 +87,7 @@ def _amend(opened: OpenRepo, run: str, wanted: Plan, args: Namespace, answer: Pl
     require_unfinished(run, state)
     planned = planned_amendment(state, wanted, restart=args.restart)
     if planned.is_empty or args.dry_run:
-        return _tell(run, planned, args, answer=answer)
+        return _show(state, wanted, args, answer)
     _agree(opened, run, wanted, args, restart=args.restart)
     if answer is not None:
         from holdfast.cli.amend_goal import write_for_people
@@ -86,6 +97,14 @@ def _amend(opened: OpenRepo, run: str, wanted: Plan, args: Namespace, answer: Pl
         opened.repo, opened.journal, presets_of(opened.checkout), run, wanted, restart=args.restart
     )
     return _tell(run, planned, args, amended=True, by_runner=by_runner, answer=answer)
+
+
+def _show(state: RunState, wanted: Plan, args: Namespace, answer: Planned | None = None) -> int:
+    """Show the difference, and change nothing. What would be refused is refused here, too."""
+    planned = planned_amendment(state, wanted, restart=args.restart)
+    code = _tell(state.row.run, planned, args, answer=answer)
+    amendment(state, wanted, restart=args.restart)
+    return code
 
 
 def amend_to(opened: OpenRepo, run: str, wanted: Plan, args: Namespace) -> None:
@@ -126,21 +145,31 @@ def _goal(args: Namespace) -> str | None:
     return None if args.goal is None else one_line_goal(args.goal)
 
 
-def _chosen(opened: ReadOnlyRepo, args: Namespace) -> tuple[RunRow, Path]:
-    """Return the run and the plan file. One word alone is a plan file if there is such a file, else a run."""
+def _chosen(opened: ReadOnlyRepo, args: Namespace) -> tuple[RunRow, Plan]:
+    """Return the run and the plan for it. One word alone is a plan file or a pipe if it is named like one, else a run."""
     run, plan = args.run, args.plan
-    if plan is None and run is not None and Path(run).suffix and Path(run).is_file():
+    if plan is None and run is not None and (Path(run).suffix or is_piped(run)):
         run, plan = None, run
     row = choose_run(opened, run)
-    if plan is not None:
-        return row, Path(plan)
-    source = opened.checkout / row.plan_source
-    if not row.plan_source or row.origin is not None or not source.is_file():
+    if is_piped(plan):
+        return row, plan_from_pipe(plan, args.agent, opened.checkout)
+    path = Path(plan) if plan is not None else _own_file(opened.checkout, row)
+    return row, load_plan(path, args.agent, opened.checkout)
+
+
+def _own_file(checkout: Path, row: RunRow) -> Path:
+    """Return the plan file that a run began with. Raises HoldfastError if there is none."""
+    own = own_plan_file(row)
+    if not own:
         raise HoldfastError(
-            f"there is no plan file that run {row.run} began with",
-            f"name one: `holdfast amend {row.run} PLAN`",
+            f"run {row.run} began with no plan file", f"name one: `holdfast amend {row.run} PLAN`"
         )
-    return row, source
+    if not (checkout / own).is_file():
+        raise HoldfastError(
+            f"the plan file that run {row.run} began with is gone: {own}",
+            f"name another: `holdfast amend {row.run} PLAN`",
+        )
+    return Path(shown_path(checkout / own))
 
 
 def _tell(

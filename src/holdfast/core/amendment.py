@@ -110,10 +110,12 @@ def refusals(state: RunState, plan: Plan) -> Iterator[str]:
     for name, row in state.tasks.items():
         if name not in names and row.taken is not None:
             yield f"task {name} is taken by you and cannot be dropped (`holdfast give {state.row.run} {name} --back`)"
+        elif name not in names and row.status is TaskStatus.RUNNING:
+            yield f"task {name} is running and cannot be dropped (after `holdfast stop {state.row.run}` it can)"
         elif name not in names and row.status in UNDER_WAY:
             yield (
-                f"task {name} is {row.status} and cannot be dropped (after `holdfast stop`, `holdfast reset` undoes what "
-                "it has begun)"
+                f"task {name} is {row.status} and cannot be dropped (after `holdfast stop {state.row.run}`, "
+                f"`holdfast reset {state.row.run} {name}` undoes what it has begun)"
             )
     yield from _overtaken(state, plan)
 
@@ -213,6 +215,8 @@ def _stands(row: TaskRow, *, dropped: bool) -> str:
     """Return what becomes of a task that no other terms change; empty if they may."""
     if row.status in STANDS:
         return "already landed, unchanged" if row.status is TaskStatus.COMPLETED else "is landing, unchanged"
+    if dropped and (row.status in UNDER_WAY or row.taken is not None):
+        return "under way, cannot be dropped"
     if dropped:
         return "dropped" + ("; its work stays at its refs" if row.attempt else "")
     if row.taken is not None:

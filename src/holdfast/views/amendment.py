@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -86,7 +87,9 @@ def _part(part: PartChange, name: str, fate: str) -> Iterator[str]:
 
 
 def _field(one: FieldChange, indent: str) -> str:
-    before, after = _words(one.before), _words(one.after)
+    before, after = (
+        _command(value) if one.field == "run" else _words(value) for value in (one.before, one.after)
+    )
     skipped = _alike(before, after)
     return f"{indent}{one.field}: {_from(before, skipped)} → {_from(after, skipped)}"
 
@@ -107,6 +110,10 @@ def _from(words: str, skipped: int) -> str:
 def _value(value: Any) -> str:
     """Return a value of a plan in one short line."""
     return _from(_words(value), 0)
+
+
+def _command(words: Any) -> str:
+    return _words(shlex.join(words or ()))
 
 
 def _words(value: Any) -> str:
