@@ -171,10 +171,9 @@ def test_a_task_under_way_is_not_dropped(tmp_path: Path) -> None:
     """It is refused before anything is asked, and says what to do."""
     cli, runner, _ = cli_at_work(tmp_path)
     cli.plan(writes("c"))
-    for how in ("--yes", "--dry-run"):
-        done = cli("amend", how)
+    for done in (cli("amend", "--yes"), cli("amend", "--dry-run")):
         assert (done.code, "task a is running and cannot be dropped" in done.err) == (2, True)
-    assert "- task a: under way, cannot be dropped" in done.out
+    assert "- task a: under way, cannot be dropped" in cli("amend", "--dry-run").out
     cli("stop")
     runner.wait()
     assert cli("amend", "--yes").code == 0
@@ -259,3 +258,13 @@ def test_a_command_is_shown_as_a_shell_would_read_it(blocked: Cli) -> None:
     blocked.plan(writes("a"), writes("b", needs=["a"]), limits={"attempts": 1})
     said = blocked("amend", "--dry-run").out
     assert "run: sh -c 'echo no luck; exit 3' → sh -c 'echo b > b.txt'" in said
+
+
+def test_what_a_new_task_is_to_do_is_shown(blocked: Cli) -> None:
+    """Its own fields are part of what the user agrees to; a long prompt is wrapped, not cut after a few words."""
+    prompt = "Limit the requests of each client. " * 6
+    asks = {"id": "c", "needs": ["a"], "prompt": prompt, "agent": "claude"}
+    blocked.plan(writes("a"), fails("b", needs=["a"]), asks, limits={"attempts": 1})
+    said = blocked("amend", "--dry-run").out
+    assert ("needs: a" in said, "agent: claude" in said) == (True, True)
+    assert " ".join(said.split()).count("Limit the requests") == 6

@@ -24,7 +24,7 @@ class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartChange(msgspec.Struct, frozen=True, kw_only=True):
-    """One stage or task that is added, changed or dropped, and its fields if it is changed."""
+    """One stage or task that is added, changed or dropped; what is given of an added one, what differs in a changed one."""
 
     id: str
     change: Literal["added", "changed", "dropped"]
@@ -77,11 +77,18 @@ def _parts(
 ) -> Iterator[PartChange]:
     for name in dict.fromkeys((*after, *before)):
         if name not in before:
-            yield PartChange(id=name, change="added")
+            yield PartChange(id=name, change="added", fields=tuple(_given(after[name], ("id", *skip))))
         elif name not in after:
             yield PartChange(id=name, change="dropped")
         elif fields := tuple(_struct_changes(before[name], after[name], skip)):
             yield PartChange(id=name, change="changed", fields=fields)
+
+
+def _given(part: Stage | Task, skip: tuple[str, ...]) -> Iterator[FieldChange]:
+    """Yield each field of a stage or task that is not as by default."""
+    for name, value in msgspec.to_builtins(part).items():
+        if name not in skip:
+            yield FieldChange(field=name, after=value)
 
 
 def _struct_changes(

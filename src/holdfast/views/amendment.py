@@ -11,10 +11,13 @@ import msgspec
 from holdfast.core.plan_difference import FieldChange, PartChange, PlanDifference
 from holdfast.redaction import redact
 from holdfast.runner.decisions.amend import PlannedAmendment
-from holdfast.views.text import one_line
+from holdfast.views.terminal import terminal_width
+from holdfast.views.text import one_line, wrapped
 
 _MARKS = {"added": "+", "changed": "~", "dropped": "-"}
 _VALUE_CHARS = 60
+_GIVEN_CHARS = 400
+_INDENT = "      "
 _SECRET_FIELDS = ("notify.webhook",)
 
 
@@ -83,15 +86,23 @@ def amendment_text(view: AmendmentView) -> str:
 
 def _part(part: PartChange, name: str, fate: str) -> Iterator[str]:
     yield f"{_MARKS[part.change]} {one_line(name)}" + (f": {fate}" if fate else "")
-    yield from (_field(one, "      ") for one in part.fields)
+    for one in part.fields:
+        if part.change == "added":
+            given = one_line(f"{one.field}: {_field_words(one, one.after)}", _GIVEN_CHARS)
+            yield from wrapped(given, terminal_width(), _INDENT, f"{_INDENT}  ")
+        else:
+            yield _field(one, _INDENT)
 
 
 def _field(one: FieldChange, indent: str) -> str:
-    before, after = (
-        _command(value) if one.field == "run" else _words(value) for value in (one.before, one.after)
-    )
+    before, after = _field_words(one, one.before), _field_words(one, one.after)
     skipped = _alike(before, after)
     return f"{indent}{one.field}: {_from(before, skipped)} → {_from(after, skipped)}"
+
+
+def _field_words(one: FieldChange, value: Any) -> str:
+    """Return a value of a field in words; a command as a shell would read it."""
+    return _words(shlex.join(value or ()) if one.field == "run" else value)
 
 
 def _alike(before: str, after: str) -> int:
@@ -110,10 +121,6 @@ def _from(words: str, skipped: int) -> str:
 def _value(value: Any) -> str:
     """Return a value of a plan in one short line."""
     return _from(_words(value), 0)
-
-
-def _command(words: Any) -> str:
-    return _words(shlex.join(words or ()))
 
 
 def _words(value: Any) -> str:
