@@ -44,7 +44,9 @@ COMMANDS: dict[str, Command] = {
     "stop": Command("steer", "end a run's agents now; their work is kept and the run can resume"),
     "pause": Command("steer", "start nothing new; tasks under way finish"),
     "save": Command("steer", "save all unfinished work now"),
-    "amend": Command("steer", "give a run that has begun its edited plan; what landed stays"),
+    "amend": Command(
+        "steer", "give a run that has begun its edited plan, or let a planner edit it; what landed stays"
+    ),
     "retry": Command("steer", "run a task again, with all its attempts"),
     "answer": Command("steer", "answer what an agent asked; its task goes on"),
     "take": Command("steer", "work on a task by hand, in a workspace of your own"),
