@@ -155,12 +155,13 @@ def test_refused_at_the_prompt_nothing_changes(shop: Shop) -> None:
 
 
 def test_a_landed_task_that_a_planner_drops_stays(shop: Shop) -> None:
-    """In the plan of the run and in the file; the rest of the answer is taken."""
+    """In the plan of the run and in the file that is written; the rest of the answer is taken."""
     shop.answers(PLAN[: PLAN.index("      - id: cart")] + RATES.replace("        needs: [cart]\n", ""))
     done = shop("amend", GOAL, "--yes")
     assert (done.code, "= task cart: already landed, unchanged" in done.out) == (0, True)
-    assert (sorted(shop.tasks()), "id: cart" in shop.file.read_text()) == (["cart", "rates"], True)
-    assert "has this plan already" in shop("amend").out
+    written = shop.cli.here / "plan-amended.yaml"
+    assert (sorted(shop.tasks()), "id: cart" in written.read_text()) == (["cart", "rates"], True)
+    assert "has this plan already" in shop("amend", written.name).out
 
 
 @pytest.mark.parametrize(
@@ -199,6 +200,16 @@ def test_a_plan_file_with_edits_of_the_user_is_left_alone(shop: Shop) -> None:
     assert "plan-amended.yaml holds it" in shop("amend", "and prices", "--yes").out
     assert (shop.file.read_text(), "id: prices" in beside.read_text()) == (edited, True)
     assert shop.tasks() == ["cart", "search", "rates", "prices"]
+
+
+def test_no_comment_of_the_user_is_lost(shop: Shop) -> None:
+    """Neither to a planner that drops it, nor one that was written while the planner worked."""
+    shop("amend", GOAL, "--dry-run")
+    commented = PLAN.replace("- id: search", "- id: search  # ask Ada first")
+    shop.file.write_text(commented)
+    done = shop("amend", GOAL, "--yes")
+    assert ("plan-amended.yaml holds it" in done.out, "was left alone" in done.err) == (True, True)
+    assert (shop.file.read_text(), shop.tasks()) == (commented, ["cart", "search", "rates"])
 
 
 def test_a_plan_file_that_is_gone_is_written_again(shop: Shop) -> None:

@@ -13,7 +13,7 @@ from tests.crash.faults import Fault, Program, list_points, run_with_fault, stra
 from tests.crash.sample_run import HOLDFAST, copy, environment
 
 WORDS = ("amend", GOAL, "--yes", "--json")
-POINTS = 30
+POINTS = 4
 
 pytestmark = pytest.mark.crash
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.agents.presets import agent_names, installed_presets, presets_of
 from holdfast.cli.open_repo import OpenRepo
-from holdfast.cli.output import say
+from holdfast.cli.output import note, say
 from holdfast.cli.plan import ask_planner, choose_planner
 from holdfast.cli.plan_file import shown_path
 from holdfast.cli.sandbox_options import asked_sandbox
@@ -25,7 +25,7 @@ from holdfast.plans.schema import schema_text
 from holdfast.plans.writer import plan_content, plan_text
 from holdfast.runner.amendments import possible_amendment
 from holdfast.runner.decisions.amend import is_amended
-from holdfast.runner.plan_files import unchanged_plan_file, write_amended
+from holdfast.runner.plan_files import own_plan_file, unchanged_plan_file, write_amended
 from holdfast.runner.planner import (
     Planned,
     PlanningOrder,
@@ -100,6 +100,9 @@ def write_for_people(opened: OpenRepo, run: str, planned: Planned) -> Planned:
             f"could not write the plan: {error.filename}: {error.strerror}",
             f"the run keeps its plan; the answer is in {planned.path}: `holdfast amend {run} {planned.path}` takes it",
         ) from error
+    own = own_plan_file(state.row)
+    if own and path != opened.checkout / own:
+        note(f"{own} has edits or comments that the changed plan lacks; it was left alone.")
     return dataclasses.replace(planned, path=path)
 
 

@@ -1,11 +1,12 @@
 """The plan files of a run, which people edit: which of them says what the run's plan says, and where an amended plan is written.
 
-A file of the user's that says anything else is never written to: what is in it, the run does not have. Reading and writing the
-format is the caller's.
+A file of the user's that says anything else is never written to: what is in it, the run does not have. Nor is one with a comment
+that would be lost. Reading and writing the format is the caller's.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain, count, takewhile
@@ -68,8 +69,8 @@ def _says(path: Path, plan: Plan, read: ReadFile) -> bool:
 def write_amended(repo: Repository, state: RunState, read: ReadFile, content: WriteFile) -> Path:
     """Write an amended plan for people and return where: into the first plan file of the run that loses nothing by it.
 
-    That one is absent, says what the run's plan says, or holds the content already: repeating it changes nothing. The file is
-    whole at every moment, and what somebody saves in it meanwhile stays.
+    That one is absent, or says what the run's plan says, without a comment that the content lacks, or holds the content
+    already: repeating it changes nothing. The file is whole at every moment, and what somebody saves in it meanwhile stays.
     """
     files = _plan_files(repo.checkout, state.row)
     return next(path for path in files if _write(repo, path, state, read, content(path.name)))
@@ -83,9 +84,16 @@ def _write(repo: Repository, path: Path, state: RunState, read: ReadFile, conten
     def change(found: bytes) -> bytes:
         if found != content and read(found, path.name) != state.plan:
             raise PlanError(f"{path.name} was edited")
+        if path.suffix != ".json" and not _comments(found) <= _comments(content):
+            raise PlanError(f"{path.name} has comments that would be lost")
         return content
 
     with suppress(PlanError, SharedFileError):
         change_file(path.parent, path.name, repo.state_dir.run(state.row.run).root, change)
         return True
     return holds(path, content)
+
+
+def _comments(content: bytes) -> set[bytes]:
+    """Return all that may be a comment in YAML."""
+    return set(re.findall(rb"(?:^|\s)(#.*?)\s*$", content, re.MULTILINE))
