@@ -288,3 +288,11 @@ def test_a_planner_that_is_limited_to_a_sandbox_needs_a_goal(shop: Shop) -> None
     """Nobody takes `amend --no-sandbox` for a change of the run."""
     done = shop("amend", "--no-sandbox", "--yes")
     assert (done.code, "--goal" in done.err) == (2, True)
+
+
+def test_what_the_planner_used_is_told(shop: Shop) -> None:
+    """The sum over its answers, as far as its stream says."""
+    result = '{"type":"result","subtype":"success","is_error":false,"result":"x","total_cost_usd":0.25,"usage":{"input_tokens":1000}}'
+    shop.planner(f"grep -q 'answer 1' {shop.root}/brief && {{ {ADDS}}}\necho '{result}'\n")
+    done = shop("amend", GOAL, "--dry-run")
+    assert (done.code, shop.asked, "claude used $0.50, 2,000 tokens." in done.out) == (0, 2, True), done.out
