@@ -2,8 +2,8 @@
 
 No other module of Holdfast starts git. What we ask of git is in the modules beside this one.
 
-Git never goes to the network for us, but for `run_as_user`, when the user asked to push: an object that a partial clone lacks would be fetched with a program and from a
-place that an agent may have written into the configuration.
+Git never goes to the network for us, but for `run_as_user`, when the user asked to push: an object that a partial clone
+lacks would be fetched with a program and from a place that an agent may have written into the configuration.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ _SECRET_FIELDS = ("notify.webhook",)
 class AmendmentView(msgspec.Struct, frozen=True, kw_only=True):
     """What `amend --json` prints. `fates` says what becomes of each task; `ignored` is what no run can change.
 
-    `amended`: it was taken; `pending`: a live runner took it.
+    `amended`: it was taken; `by_runner`: by a live runner.
     """
 
     run: str

@@ -78,7 +78,8 @@ class _ProviderGone(ChecksStopped):
 async def validate_task(context: RunContext, name: str) -> list[ev.Event]:
     """Run the validators that have given no score yet, then compare the mean of all scores with the gate.
 
-    One that gives no score is asked again later, and nobody is charged for it. Validators that scored before a crash do not run again. What validators write is not kept.
+    One that gives no score is asked again later, and nobody is charged for it. Validators that scored before a crash do not
+    run again. What validators write is not kept.
     """
     task, spec = context.state.tasks[name], context.state.specs[name]
     missing = [
