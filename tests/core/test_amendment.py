@@ -257,6 +257,18 @@ def test_only_a_restart_ends_an_agent_at_work() -> None:
     assert (settle(state), state.tasks["a"].latest.restart, state.tasks["a"].charged) == (["a"], False, 0)
 
 
+def test_work_that_waits_to_be_checked_is_not_said_to_begin_again_with_another_agent() -> None:
+    """It is finished, whoever made it: nothing changes, and that is said."""
+    state = begin(plan((task("a"),), verify=("pytset",)))
+    walk(state, "a", "verifying")
+    unrunnable = FailureKind.UNRUNNABLE
+    state.apply(ev.VerificationBlocked(task="a", attempt=1, failure=unrunnable, error="pytset: not found"))
+    wanted = _changed(state.plan, "a", agent="other")
+    assert fate_of(state, wanted, "a", restart=False) == "its work waits to be checked, as before"
+    _amend(state, wanted)
+    assert (state.tasks["a"].status, state.tasks["a"].recheck) == (TaskStatus.BLOCKED, True)
+
+
 def test_an_agent_whose_task_is_the_same_is_not_restarted() -> None:
     """Only what changed begins again."""
     state = begin(plan((task("a"), task("b"))))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from msgspec.structs import replace
 
@@ -24,6 +25,15 @@ UNDER_WAY = (TaskStatus.RUNNING, TaskStatus.VERIFYING, TaskStatus.VERIFIED)
 """A task in one of these is not dropped: an agent or a check works on it, or it lands next."""
 _ON_CHECKS = (FailureKind.CHECK, FailureKind.MERGED_CHECK)
 _FAILED = (TaskStatus.FAILED, TaskStatus.ABANDONED)
+
+
+class RestChange(Enum):
+    """What an amendment changes about a task at which nothing works."""
+
+    NOTHING = auto()
+    CHECK_AGAIN = auto()
+    BEGIN_AGAIN = auto()
+    GET_ATTEMPTS = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,20 +91,36 @@ def amend_task(task: TaskRow, before: Terms, now: Terms, *, restart: bool) -> No
 def _judge_anew(task: TaskRow, before: Terms, now: Terms, *, restart: bool) -> None:
     if task.status is TaskStatus.RUNNING:
         task.latest.restart = task.latest.restart or restart
-        task.latest.outdated = task.latest.outdated or before.assignment != now.assignment
+        task.latest.outdated = is_outdated(task, before, now)
     if not task.latest.checking:
         _forget_judgements(task, before, now)
-    if task.recheck and before.asked != now.asked:
+    change = change_at_rest(task, before, now)
+    if change is RestChange.BEGIN_AGAIN:
         _begin_again(task)
-    elif task.status in _FAILED and waits_for_other_checks(task, before, now):
+    elif change is RestChange.CHECK_AGAIN and not task.recheck:
         _forgive_checks(task, before, now)
-    elif task.status is TaskStatus.BLOCKED and task.recheck:
-        if is_judged_anew(before, now):
-            task.status, task.error = TaskStatus.PENDING, ""
-    elif task.status in (TaskStatus.ABANDONED, TaskStatus.BLOCKED) and before.assignment != now.assignment:
-        _begin_again(task)
-    elif task.status is TaskStatus.ABANDONED and has_more_attempts(task, before, now):
+    elif change is not RestChange.NOTHING:
         task.status, task.error = TaskStatus.PENDING, ""
+
+
+def change_at_rest(task: TaskRow, before: Terms, now: Terms) -> RestChange:
+    """Return what other terms change about a task at which nothing works; nothing for any other."""
+    if task.recheck and before.asked != now.asked:
+        return RestChange.BEGIN_AGAIN
+    if task.recheck:
+        return RestChange.CHECK_AGAIN if is_judged_anew(before, now) else RestChange.NOTHING
+    if task.status in _FAILED and _waits_for_other_checks(task, before, now):
+        return RestChange.CHECK_AGAIN
+    if task.status in (TaskStatus.ABANDONED, TaskStatus.BLOCKED) and before.assignment != now.assignment:
+        return RestChange.BEGIN_AGAIN
+    if task.status is TaskStatus.ABANDONED and _has_more_attempts(task, before, now):
+        return RestChange.GET_ATTEMPTS
+    return RestChange.NOTHING
+
+
+def is_outdated(task: TaskRow, before: Terms, now: Terms) -> bool:
+    """Tell whether something else is asked, or of somebody else, than the agent at work was asked; also since an earlier amendment."""
+    return task.latest.outdated or before.assignment != now.assignment
 
 
 def is_judged_anew(before: Terms, now: Terms) -> bool:
@@ -102,7 +128,7 @@ def is_judged_anew(before: Terms, now: Terms) -> bool:
     return (before.checks, before.validation) != (now.checks, now.validation)
 
 
-def waits_for_other_checks(task: TaskRow, before: Terms, now: Terms) -> bool:
+def _waits_for_other_checks(task: TaskRow, before: Terms, now: Terms) -> bool:
     """Tell whether the latest attempt finished what is still asked, and failed only on what it is not judged by any more."""
     last = task.failures[-1] if task.failures else None
     if last is None or last.attempt != task.attempt or not task.latest.head or before.asked != now.asked:
@@ -110,7 +136,7 @@ def waits_for_other_checks(task: TaskRow, before: Terms, now: Terms) -> bool:
     return _is_moot(last, before, now)
 
 
-def has_more_attempts(task: TaskRow, before: Terms, now: Terms) -> bool:
+def _has_more_attempts(task: TaskRow, before: Terms, now: Terms) -> bool:
     """Tell whether a task that was abandoned has an attempt left because the limit was raised."""
     return now.limits.attempts > before.limits.attempts and not reason_to_give_up(task, now.limits)
 
