@@ -13,7 +13,7 @@ from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch, 
 from holdfast.runner.context import RunContext
 from holdfast.runner.effect_errors import UnsyncedLandingError
 from holdfast.runner.verification.checks import ChecksStopped
-from holdfast.runner.verification.task_checks import cannot_run, check_merged, unrunnable
+from holdfast.runner.verification.task_checks import check_merged, unrunnable
 from holdfast.system_errors import as_holdfast_error
 
 
@@ -59,8 +59,8 @@ async def _prepare(context: RunContext, task: TaskRow, onto: str) -> _Prepared |
     if checks and merged != task.latest.tree:
         failed = await check_merged(context, task, checks, onto, commit)
         if failed is not None:
-            if said := await asyncio.to_thread(unrunnable, context, task, failed, onto, commit):
-                return cannot_run(context, task, failed, said)
+            if blocked := await asyncio.to_thread(unrunnable, context, task, failed, onto, commit):
+                return blocked
             await asyncio.to_thread(context.repo.keep, _merged_ref(context, task), commit)
             return ev.MergeRefused(
                 task=task.id,

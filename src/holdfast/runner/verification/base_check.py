@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.base_check import cannot_run
+from holdfast.core.unrunnable import lacks_program
 from holdfast.repo.files import remove, write_atomically
 from holdfast.runner.context import RunContext
 from holdfast.runner.verification.checks import ChecksStopped, run_checks
@@ -50,7 +50,7 @@ async def check_base(context: RunContext) -> list[ev.Event]:
             check=failed.command,
             error=failed.error,
             detail=failed.output,
-            unrunnable=cannot_run(failed.command, failed.code, failed.output),
+            unrunnable=lacks_program(failed.command, failed.code, failed.output),
         )
     ]
 
