@@ -14,6 +14,7 @@ from holdfast.cli.open_repo import OpenRepo, choose_latest_run, open_repo
 from holdfast.cli.output import CommandResult, as_json, command_result, say
 from holdfast.cli.prompts import confirm, is_interactive, require_yes
 from holdfast.cli.run_session import execute_visibly, exit_code
+from holdfast.core.ids import short_name
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import ExitCode, HoldfastError, LeaseHeldError, NeedsDecisionError
@@ -27,7 +28,6 @@ from holdfast.runner.landing.result_landing import (
     remove_landed_branches,
     resolving_runs,
     result_to_land,
-    short_name,
 )
 from holdfast.runner.mirror.staging_worktree import remove_staging
 from holdfast.runner.sandbox_setting import SandboxRequest

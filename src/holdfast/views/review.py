@@ -13,7 +13,7 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core.facts import NOWHERE, BranchFacts, Landing, ResultPlaces
-from holdfast.core.ids import snapshot_ref
+from holdfast.core.ids import short_name, snapshot_ref
 from holdfast.core.projection import RunRow, TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, TaskStatus
@@ -29,7 +29,7 @@ from holdfast.repo.commit_contents import (
 )
 from holdfast.repo.landing import branch_facts, commits_outside_line
 from holdfast.repo.repository import Repository
-from holdfast.runner.landing.result_landing import moved_branch, no_branch, short_name
+from holdfast.runner.landing.result_landing import moved_branch, no_branch
 from holdfast.views.text import block, count, one_line
 
 PATCH_BYTES_MAX = 64 * 2**20
