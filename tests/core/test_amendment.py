@@ -269,6 +269,31 @@ def test_work_that_waits_to_be_checked_is_not_said_to_begin_again_with_another_a
     assert (state.tasks["a"].status, state.tasks["a"].recheck) == (TaskStatus.BLOCKED, True)
 
 
+def test_another_agent_of_the_plan_changes_nothing_about_a_command() -> None:
+    """No agent works on it: it is not restarted, and has no new attempts."""
+    state = begin(plan((Task(id="a", run=("make",)), Task(id="b", run=("make",))), limits=Limits(attempts=1)))
+    walk(state, "a", "running")
+    walk(state, "b", "running")
+    state.apply(failed("b", 1))
+    settle(state)
+    wanted = replace(state.plan, agent="other", agents={"other": AgentSpec(command=("other",))})
+    assert amendment(state, wanted, restart=True).restarted == ()
+    assert fate_of(state, wanted, "b", restart=False) == "stays abandoned"
+    _amend(state, wanted)
+    assert state.tasks["b"].status is TaskStatus.ABANDONED
+
+
+def test_another_agent_of_the_plan_leaves_the_scores_of_commands() -> None:
+    """A validator that is a command gave its score whoever the agent of the plan is."""
+    judged = Task(id="a", prompt="do it", validators=(Validator(id="lint", run=("lint",)),))
+    state = begin(plan((judged,)))
+    walk(state, "a", "verifying")
+    state.apply(ev.ChecksSucceeded(task="a", attempt=1))
+    state.apply(ev.ValidatorScored(task="a", attempt=1, validator="lint", score=1.0))
+    _amend(state, replace(state.plan, agent="other"))
+    assert list(state.tasks["a"].latest.scores) == ["lint"]
+
+
 def test_an_agent_whose_task_is_the_same_is_not_restarted() -> None:
     """Only what changed begins again."""
     state = begin(plan((task("a"), task("b"))))

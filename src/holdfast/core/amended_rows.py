@@ -50,7 +50,7 @@ class Terms:
 
 def terms_of(plan: Plan, task: Task) -> Terms:
     """Return on which terms a plan has a task done and judged. Titles and needs are part of neither."""
-    agent = task.agent or plan.agent
+    agent = plan.agent_of(task)
     work = replace(task, title="", needs=(), needs_interface=(), verify=(), slot="", validators=(), gate=0.0)
     attempts = plan.limits.attempts if task.attempts is None else task.attempts
     asked = replace(
@@ -61,7 +61,7 @@ def terms_of(plan: Plan, task: Task) -> Terms:
         assignment=(work, agent, plan.agents.get(agent)),
         checks=plan.verify + task.verify,
         validation=(task.validators, task.gate),
-        validators={one.id: (one, one.agent or plan.agent) for one in task.validators},
+        validators={one.id: (one, plan.agent_of(one)) for one in task.validators},
         limits=replace(plan.limits, attempts=attempts),
     )
 
