@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from holdfast.core import people
 from holdfast.core.plan import AgentSpec, Limits, Plan, Task
-from holdfast.core.projection import Failure, RunRow, Spent, StageRow, TaskRow
+from holdfast.core.projection import Failure, RunRow, StageRow, TaskRow
 from holdfast.core.retry import losses_allowed, reason_to_give_up
 from holdfast.core.status import FailureKind, StageStatus, TaskStatus
-from holdfast.core.task_transitions import IllegalEventError
+from holdfast.core.task_transitions import IllegalEventError, forgive_all
 
 STANDS = (TaskStatus.COMPLETED, TaskStatus.MERGING)
 """A task that landed, or is being merged, keeps what it was: nothing of it can be changed any more."""
@@ -167,12 +167,9 @@ def _forgive_checks(task: TaskRow, before: Terms, now: Terms) -> None:
 def _begin_again(task: TaskRow) -> None:
     """Another assignment has all its attempts. Work that waits is of the old one: the next attempt continues from it."""
     task.carry = task.latest.head if task.recheck else task.carry
-    task.status, task.recheck, task.error = TaskStatus.PENDING, False, ""
+    task.status, task.recheck = TaskStatus.PENDING, False
     people.close_questions(task)
-    task.charged = task.crash_count = 0
-    task.forgiven = len(task.failures)
-    task.forgiven_spending = Spent(tokens=task.tokens, cost_usd=task.cost_usd)
-    task.not_before = 0.0
+    forgive_all(task)
 
 
 def amend_stages(run: RunRow, before: Plan, now: Plan) -> None:
