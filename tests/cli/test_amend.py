@@ -177,7 +177,7 @@ def test_restart_ends_only_the_agent_of_the_changed_task(tmp_path: Path) -> None
 
 
 def test_without_restart_the_agent_finishes_what_it_began(tmp_path: Path) -> None:
-    """The work under way lands; what is asked now is said and not done."""
+    """It works on after the amendment."""
     cli, runner, agent = cli_at_work(tmp_path)
     _edit(cli, first=writes("a"))
     assert cli("amend", "--yes").code == 0
