@@ -76,9 +76,9 @@ def execute(args: Namespace) -> int:
     with open_repo() as opened:
         rows = [choose_latest_run(opened, name) for name in args.runs or [None]]
         if args.pr:
-            from holdfast.cli.pull_request import propose
+            from holdfast.cli.pull_request import make_pull_request
 
-            return _print([propose(opened, row, args) for row in rows], args)
+            return _print([make_pull_request(opened, row, args) for row in rows], args)
         done = []
         for row in rows:
             try:

@@ -54,7 +54,7 @@ class _PullRequest:
     body: Path
 
 
-def propose(opened: OpenRepo, row: RunRow, args: Namespace) -> CommandResult:
+def make_pull_request(opened: OpenRepo, row: RunRow, args: Namespace) -> CommandResult:
     """Push a run's result and open a pull request for it. A second time, push what is new and find the pull request."""
     result = result_to_land(opened.repo, opened.journal, row, args.into, args.accept_branch or "")
     if result.is_empty:

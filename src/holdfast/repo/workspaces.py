@@ -287,12 +287,12 @@ class Workspaces:
         ours = [path for folder in folders for path in _listing(folder) if path.name.startswith(names)]
         return [path for path in ours if path.suffix not in OWN_SUFFIXES]
 
-    def remove_all(self, keep: Collection[str] = ()) -> None:
-        """Delete every workspace of the pool but those to `keep`. Idempotent.
+    def remove_all(self) -> None:
+        """Delete every workspace of the pool. Idempotent.
 
         The caller has committed the work of each workspace, or taken a snapshot, and no process works in one.
         """
-        for path in self.put_aside_all(keep):
+        for path in self.put_aside_all():
             remove_if_allowed(path)
         self.remove_if_empty()
 
