@@ -62,11 +62,11 @@ def result_to_land(
         raise HoldfastError(
             f"run {row.run} began on no branch", "name the branch: `holdfast land --into BRANCH`"
         )
-    tip = result_tip(repo, row, accepted_tip)
+    tip = _result_tip(repo, row, accepted_tip)
     results, commit = [RunTip(row.run, tip)], tip
     for resolving in reversed(resolving_runs(journal, row.run, tip, target)):
         if resolving.status is RunStatus.COMPLETED and not _is_discarded(repo, resolving):
-            resolved = result_tip(repo, resolving)
+            resolved = _result_tip(repo, resolving)
             commit = resolved if commit == tip else commit
             results.append(RunTip(resolving.run, resolved))
     return ResultToLand(row, target, commit, tuple(results))
@@ -150,7 +150,7 @@ def remove_landed_branches(repo: Repository, result: ResultToLand) -> list[str]:
 # -- the tip of a run branch ------------------------------------------------------------------------------------
 
 
-def result_tip(repo: Repository, row: RunRow, accepted_tip: str = "") -> str:
+def _result_tip(repo: Repository, row: RunRow, accepted_tip: str = "") -> str:
     """Return the commit with a run's result: of its branch, or of the archive if that was removed after it landed.
 
     Raises NeedsDecisionError if the user discarded it, ForeignCommitsError as `require_recorded_tip` does.
