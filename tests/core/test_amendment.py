@@ -9,7 +9,17 @@ from msgspec.structs import replace
 
 from holdfast.core import events as ev
 from holdfast.core.amendment import amended_plan, amendment, fate_of
-from holdfast.core.plan import AgentSpec, Limits, Plan, Stage, Task, Validator, plan_hash
+from holdfast.core.plan import (
+    AgentSpec,
+    Limits,
+    ListKind,
+    Plan,
+    Stage,
+    Task,
+    TaskList,
+    Validator,
+    plan_hash,
+)
 from holdfast.core.projection import TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import FailureKind, TaskStatus
@@ -292,6 +302,16 @@ def test_another_agent_of_the_plan_leaves_the_scores_of_commands() -> None:
     state.apply(ev.ValidatorScored(task="a", attempt=1, validator="lint", score=1.0))
     _amend(state, replace(state.plan, agent="other"))
     assert list(state.tasks["a"].latest.scores) == ["lint"]
+
+
+def test_other_points_of_a_list_are_nothing_that_an_agent_is_asked() -> None:
+    """What a task ticks when it lands can be corrected while an agent works on it."""
+    state = begin(plan((task("a"),)))
+    walk(state, "a", "running")
+    listed = replace(state.plan, task_list=TaskList(path="TODO.md", kind=ListKind.CHECKLIST))
+    wanted = _changed(listed, "a", points=("Begin",))
+    assert amendment(state, wanted, restart=True).restarted == ()
+    assert fate_of(state, wanted, "a", restart=False) == "under way, goes on"
 
 
 def test_an_agent_whose_task_is_the_same_is_not_restarted() -> None:

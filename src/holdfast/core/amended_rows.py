@@ -13,7 +13,7 @@ from enum import Enum, auto
 from msgspec.structs import replace
 
 from holdfast.core import people
-from holdfast.core.plan import AgentSpec, Limits, Plan, Task
+from holdfast.core.plan import AgentSpec, Limits, Plan, Task, Validator
 from holdfast.core.projection import Failure, RunRow, StageRow, TaskRow
 from holdfast.core.retry import losses_allowed, reason_to_give_up
 from holdfast.core.status import FailureKind, StageStatus, TaskStatus
@@ -43,15 +43,25 @@ class Terms:
     asked: Task
     assignment: tuple[Task, str, AgentSpec | None]
     checks: tuple[str, ...]
-    validation: tuple[object, ...]
-    validators: Mapping[str, object]
+    validation: tuple[tuple[Validator, ...], float]
+    validators: Mapping[str, tuple[Validator, str]]
     limits: Limits
 
 
 def terms_of(plan: Plan, task: Task) -> Terms:
-    """Return on which terms a plan has a task done and judged. Titles and needs are part of neither."""
+    """Return on which terms a plan has a task done and judged. Titles, needs and points are part of neither."""
     agent = plan.agent_of(task)
-    work = replace(task, title="", needs=(), needs_interface=(), verify=(), slot="", validators=(), gate=0.0)
+    work = replace(
+        task,
+        title="",
+        needs=(),
+        needs_interface=(),
+        points=(),
+        verify=(),
+        slot="",
+        validators=(),
+        gate=0.0,
+    )
     attempts = plan.limits.attempts if task.attempts is None else task.attempts
     asked = replace(
         work, agent="", resume=None, attempts=None, timeout_s=None, stall_s=None, cost_usd=None, tokens=None
