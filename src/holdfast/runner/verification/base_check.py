@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -66,6 +67,7 @@ def _remember(held: Path) -> None:
     """Write down that the checks held, and forget the oldest of many. If that is lost, they run once more."""
     held.parent.mkdir(exist_ok=True)
     write_atomically(held, b"")
-    files = sorted(held.parent.iterdir(), key=lambda path: path.stat().st_mtime)
-    for path in files[:-_REMEMBERED_MAX]:
-        remove(path)
+    with suppress(FileNotFoundError):  # of another runner, which writes or forgets at the same time
+        files = sorted(held.parent.iterdir(), key=lambda path: path.stat().st_mtime)
+        for path in files[:-_REMEMBERED_MAX]:
+            remove(path)
