@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from holdfast.errors import HoldfastError
 from holdfast.system_errors import doing
@@ -26,6 +26,8 @@ QUESTION_CHARS_MAX = 2_000
 OPTION_CHARS_MAX = 200
 OPTIONS_MAX = 9
 
+ReportData = dict[str, str | float | list[str]]
+"""One report as it is sent: what it tells, by name."""
 HINT = "`holdfast report --help` shows how."
 NUMBERS = {"progress": 100.0, "confidence": 1.0, "cost": 1e6, "tokens": 1e12, "line": 1e9}
 """What can be reported as a number, and the largest that makes sense. The least is 0."""
@@ -48,7 +50,7 @@ def checked_contract(name: str, contract: str) -> str:
     return contract
 
 
-def checked_question(question: str, options: Sequence[str]) -> dict[str, str | float | list[str]]:
+def checked_question(question: str, options: Sequence[str]) -> ReportData:
     """Return the report of a question to a person, or raise HoldfastError."""
     if not question.strip():
         raise HoldfastError("the question is empty", HINT)
@@ -62,7 +64,7 @@ def checked_question(question: str, options: Sequence[str]) -> dict[str, str | f
     return {"question": question, "options": list(options)}
 
 
-def send_report(path: str, wake_pipe: str, said: Mapping[str, str | float | list[str]]) -> None:
+def send_report(path: str, wake_pipe: str, said: ReportData) -> None:
     """Append one report to the attempt's file and wake the runner, if one listens. Sent twice, it counts twice."""
     with doing("report", path):
         _append(path, json.dumps(said).encode() + b"\n")

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.command import Cli, cli_at_work, eventually, fails, is_alive, on_terminal, writes
+from tests.support.command import (
+    COMMAND,
+    Cli,
+    cli_at_work,
+    eventually,
+    fails,
+    is_alive,
+    on_terminal,
+    writes,
+)
 
 RUN = "01-try-it"
 
@@ -109,6 +120,36 @@ def test_programs_get_the_difference(blocked: Cli) -> None:
     assert view["fates"]["c"] == "new"
 
 
+def test_the_webhooks_address_of_an_amended_plan_is_never_printed(blocked: Cli) -> None:
+    """Not when it is amended, and not in the history of the run."""
+    secret = {"webhook": "http://127.0.0.1:9/s3cret"}
+    blocked.plan(writes("a"), writes("c", needs=["a"]), limits={"attempts": 1}, notify=secret)
+    said = [blocked(*words) for words in (["amend", "--yes", "--json"], ["inspect"], ["inspect", "--json"])]
+    assert "PlanAmended" in said[2].out
+    assert not [done for done in said if "s3cret" in done.out + done.err]
+
+
+def test_who_follows_a_run_is_not_told_the_webhooks_address_of_its_amended_plan(tmp_path: Path) -> None:
+    """As little as who started it."""
+    cli, runner, _ = cli_at_work(tmp_path)
+    numbers, told = count(), tmp_path / "told"
+
+    def is_told_of_an_amendment() -> bool:
+        cli.plan(*(writes(name) for name in "ab"), goal=f"try it {next(numbers)}", notify=secret)
+        assert cli("amend", "--yes").code == 0
+        return "PlanAmended" in told.read_text()
+
+    secret = {"webhook": "http://127.0.0.1:9/s3cret"}
+    with (
+        told.open("w") as out,
+        subprocess.Popen([*COMMAND, "status", "-f", "--json"], cwd=cli.here, stdout=out) as follower,
+    ):
+        eventually(is_told_of_an_amendment, "the follower has seen an amendment")
+        cli("stop")
+        runner.wait()
+    assert (follower.returncode, "s3cret" in told.read_text()) == (0, False)
+
+
 def test_a_live_runner_takes_the_amended_plan(tmp_path: Path) -> None:
     """A new task is done beside the one under way; nobody has to stop the run."""
     cli, runner, agent = cli_at_work(tmp_path)
@@ -136,7 +177,7 @@ def test_restart_ends_only_the_agent_of_the_changed_task(tmp_path: Path) -> None
 
 
 def test_without_restart_the_agent_finishes_what_it_began(tmp_path: Path) -> None:
-    """The work under way lands; what is asked now is said and not done."""
+    """It works on after the amendment."""
     cli, runner, agent = cli_at_work(tmp_path)
     _edit(cli, first=writes("a"))
     assert cli("amend", "--yes").code == 0

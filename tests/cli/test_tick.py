@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -137,13 +138,19 @@ def test_a_point_that_cannot_be_ticked_is_told_and_the_run_goes_on(
     assert "01-begin was not: Begin: " in project("tick").out
 
 
+def _held_at_the_second_task(project: WorkflowProject) -> tuple[subprocess.Popen[bytes], Path]:
+    """Start a run whose second task works as long as a file is there; return that, too."""
+    hold = project.root / "hold-02-go-on"
+    hold.touch()
+    runner = project.cli.start("run", "--yes", XDG_CONFIG_HOME=str(project.root / "config"))
+    return runner, hold
+
+
 def test_edits_of_the_user_during_a_run_stay(project: WorkflowProject) -> None:
     """The list is read anew for every tick."""
     path = _list(project)
     _import(project, "TODO.md", "--tick")
-    hold = project.root / "hold-02-go-on"
-    hold.touch()
-    runner = project.cli.start("run", "--yes", XDG_CONFIG_HOME=str(project.root / "config"))
+    runner, hold = _held_at_the_second_task(project)
     eventually(lambda: b"[x] Begin" in path.read_bytes(), "the first point is ticked")
     path.write_bytes(path.read_bytes().replace(b"# L", b"# Mine") + b"- [ ] Mine too\r\n")
     hold.unlink()
@@ -155,9 +162,7 @@ def test_a_killed_run_ticks_when_it_is_resumed(project: WorkflowProject) -> None
     """What landed before the kill is ticked by the next runner."""
     path = _list(project)
     _import(project)
-    hold = project.root / "hold-02-go-on"
-    hold.touch()
-    runner = project.cli.start("run", "--yes", XDG_CONFIG_HOME=str(project.root / "config"))
+    runner, hold = _held_at_the_second_task(project)
     eventually(lambda: "02-go-on" in project.lines("order"), "the second task is at work")
     runner.send_signal(signal.SIGKILL)
     runner.wait()
@@ -183,9 +188,7 @@ def test_off_leaves_the_list_from_then_on(project: WorkflowProject) -> None:
     """Without a runner as with one; the plan's own word is overruled."""
     path = _list(project)
     _import(project, "TODO.md", "--tick")
-    hold = project.root / "hold-02-go-on"
-    hold.touch()
-    runner = project.cli.start("run", "--yes", XDG_CONFIG_HOME=str(project.root / "config"))
+    runner, hold = _held_at_the_second_task(project)
     eventually(lambda: b"[x] Begin" in path.read_bytes(), "the first point is ticked")
     done = json.loads(project("tick", "--off", "--json").out)
     assert done["detail"] == "TODO.md stays as it is from now on."

@@ -9,7 +9,17 @@ from msgspec.structs import replace
 
 from holdfast.core import events as ev
 from holdfast.core.amendment import amended_plan, amendment, fate_of
-from holdfast.core.plan import AgentSpec, Limits, Plan, Stage, Task, Validator, plan_hash
+from holdfast.core.plan import (
+    AgentSpec,
+    Limits,
+    ListKind,
+    Plan,
+    Stage,
+    Task,
+    TaskList,
+    Validator,
+    plan_hash,
+)
 from holdfast.core.projection import TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.core.state import RunState, replay
 from holdfast.core.status import FailureKind, TaskStatus
@@ -255,6 +265,53 @@ def test_only_a_restart_ends_an_agent_at_work() -> None:
     assert state.tasks["a"].latest.restart
     state.apply(ev.AttemptLost(task="a", attempt=1, carry="wip", cause="stop"))
     assert (settle(state), state.tasks["a"].latest.restart, state.tasks["a"].charged) == (["a"], False, 0)
+
+
+def test_work_that_waits_to_be_checked_is_not_said_to_begin_again_with_another_agent() -> None:
+    """It is finished, whoever made it: nothing changes, and that is said."""
+    state = begin(plan((task("a"),), verify=("pytset",)))
+    walk(state, "a", "verifying")
+    unrunnable = FailureKind.UNRUNNABLE
+    state.apply(ev.VerificationBlocked(task="a", attempt=1, failure=unrunnable, error="pytset: not found"))
+    wanted = _changed(state.plan, "a", agent="other")
+    assert fate_of(state, wanted, "a", restart=False) == "its work waits to be checked, as before"
+    _amend(state, wanted)
+    assert (state.tasks["a"].status, state.tasks["a"].recheck) == (TaskStatus.BLOCKED, True)
+
+
+def test_another_agent_of_the_plan_changes_nothing_about_a_command() -> None:
+    """No agent works on it: it is not restarted, and has no new attempts."""
+    state = begin(plan((Task(id="a", run=("make",)), Task(id="b", run=("make",))), limits=Limits(attempts=1)))
+    walk(state, "a", "running")
+    walk(state, "b", "running")
+    state.apply(failed("b", 1))
+    settle(state)
+    wanted = replace(state.plan, agent="other", agents={"other": AgentSpec(command=("other",))})
+    assert amendment(state, wanted, restart=True).restarted == ()
+    assert fate_of(state, wanted, "b", restart=False) == "stays abandoned"
+    _amend(state, wanted)
+    assert state.tasks["b"].status is TaskStatus.ABANDONED
+
+
+def test_another_agent_of_the_plan_leaves_the_scores_of_commands() -> None:
+    """A validator that is a command gave its score whoever the agent of the plan is."""
+    judged = Task(id="a", prompt="do it", validators=(Validator(id="lint", run=("lint",)),))
+    state = begin(plan((judged,)))
+    walk(state, "a", "verifying")
+    state.apply(ev.ChecksSucceeded(task="a", attempt=1))
+    state.apply(ev.ValidatorScored(task="a", attempt=1, validator="lint", score=1.0))
+    _amend(state, replace(state.plan, agent="other"))
+    assert list(state.tasks["a"].latest.scores) == ["lint"]
+
+
+def test_other_points_of_a_list_are_nothing_that_an_agent_is_asked() -> None:
+    """What a task ticks when it lands can be corrected while an agent works on it."""
+    state = begin(plan((task("a"),)))
+    walk(state, "a", "running")
+    listed = replace(state.plan, task_list=TaskList(path="TODO.md", kind=ListKind.CHECKLIST))
+    wanted = _changed(listed, "a", points=("Begin",))
+    assert amendment(state, wanted, restart=True).restarted == ()
+    assert fate_of(state, wanted, "a", restart=False) == "under way, goes on"
 
 
 def test_an_agent_whose_task_is_the_same_is_not_restarted() -> None:

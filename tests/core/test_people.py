@@ -14,9 +14,9 @@ from holdfast.core.plan import AgentProvider, Limits
 from holdfast.core.projection import Taken
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
-from holdfast.core.status import AttemptKind, RunStatus, TaskStatus
+from holdfast.core.status import AttemptKind, FailureKind, RunStatus, TaskStatus
 from holdfast.core.task_transitions import IllegalEventError
-from tests.core.builders import begin, failed, plan, settle, start, task
+from tests.core.builders import begin, failed, plan, settle, start, task, walk
 
 
 def _asked(question: str = "Which?", *options: str) -> ev.QuestionAsked:
@@ -189,6 +189,20 @@ def test_what_is_given_is_an_attempt_of_the_person() -> None:
         "you",
         "base",
     )
+
+
+def test_nobody_is_told_to_give_what_was_given() -> None:
+    """The run rests for another reason, before it was taken in."""
+    state = begin(plan((task("a"), task("b"))))
+    walk(state, "b", "verifying")
+    unrunnable = FailureKind.UNRUNNABLE
+    state.apply(ev.VerificationBlocked(task="b", attempt=1, failure=unrunnable, error="pytset: not found"))
+    state.apply_all([ev.TaskTaken(task="a"), ev.HandOverStarted(task="a", start="base")])
+    state.apply_all([ev.TaskHandedOver(task="a", place="p"), ev.TaskGiven(task="a")])
+    settle(state)
+    assert state.row.status is RunStatus.BLOCKED
+    assert "a is given by you; it is taken in when the run goes on" in state.row.reason
+    assert "holdfast give" not in state.row.reason
 
 
 def test_a_check_that_fails_charges_nothing_and_the_task_stays_with_the_person() -> None:

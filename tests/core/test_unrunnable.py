@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.core.unrunnable import CommandFault, TreePath, fault_of, program_named, tree_path, words_said
+from holdfast.core.unrunnable import (
+    CommandFault,
+    TreePath,
+    fault_of,
+    lacks_program,
+    program_named,
+    tree_path,
+    words_said,
+)
 
 _SAID = [
     (127, "sh: 1: pytset: not found\n", "pytset"),
@@ -81,6 +89,27 @@ def test_a_program_of_the_machine_is_the_plans_fault_if_the_plan_names_it(
 ) -> None:
     """A program that only a script of the tree names may be what the agent wrote there."""
     assert fault_of(program, command, None) is fault
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "output", "expected"),
+    [
+        ("pytset -q", 127, "/bin/sh: 1: pytset: not found", True),
+        ("cd web && eslnt .", 127, "sh: line 1: eslnt: command not found", True),
+        ("env pytset", 127, "env: 'pytset': No such file or directory", True),
+        ("/opt/tool/check", 127, "/bin/sh: 1: /opt/tool/check: not found", True),
+        ("./check.sh", 127, "/bin/sh: 1: ./check.sh: not found", False),
+        ("scripts/check", 126, "/bin/sh: 1: scripts/check: Permission denied", False),
+        ("npm test", 127, "sh: 1: vitest: not found", False),
+        ("pytest -q", 5, "no tests ran", False),
+        ("pytset -q || exit 1", 1, "/bin/sh: 1: pytset: not found", False),
+    ],
+)
+def test_a_program_that_the_command_names_and_nobody_has_is_the_plan_s_fault(
+    command: str, code: int, output: str, expected: bool
+) -> None:
+    """One of the tree is not: a task may write it. Nor one that a tool looks for by itself."""
+    assert lacks_program(command, code, output) == expected
 
 
 @pytest.mark.parametrize(

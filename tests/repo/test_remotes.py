@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.repo.remotes import hosted_at, shown_address
+from holdfast.repo.remotes import Remote, hosted_at
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_an_address_names_a_host_and_a_repository(address: str, host: str, path:
     hosted = hosted_at(address)
     assert hosted is not None
     assert (hosted.host, hosted.path) == (host, path)
-    assert shown_address(address) == f"{host}/{path}"
+    assert Remote("origin", address, "remote.origin.url").shown == f"{host}/{path}"
 
 
 @pytest.mark.parametrize("address", ["/srv/shop.git", "../shop", "file:///srv/shop.git", "ext::sh -c true"])

@@ -16,7 +16,7 @@ from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
 from holdfast.cli.output import as_json, say, undeletable_lines
 from holdfast.cli.prompts import require_yes
 from holdfast.cli.recap import recap_of
-from holdfast.core.ids import archived_branch_ref
+from holdfast.core.ids import archived_branch_ref, short_name
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import ExitCode, HoldfastError
@@ -125,7 +125,7 @@ def _landed_branches(opened: OpenRepo, args: Namespace) -> Iterator[LandedBranch
     """
     rows = [choose_run(opened, args.run)] if args.run else [listing.row for listing in opened.runs()]
     for row in rows:
-        branch = row.branch.removeprefix("refs/heads/")
+        branch = short_name(row.branch)
         if row.status is not RunStatus.COMPLETED or opened.repo.read_ref(row.branch) != row.tip:
             continue
         places = result_places(opened.checkout, row).branches

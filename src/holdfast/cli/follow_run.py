@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from holdfast.cli.open_repo import ReadOnlyRepo
 from holdfast.core.event_codec import Recorded, encode_event
 from holdfast.core.state import RunState
-from holdfast.views.event_text import event_sentence
+from holdfast.views.event_text import event_sentence, showable
 from holdfast.views.terminal import supports_live_display, write_line
 from holdfast.views.text import time_of_day
 
@@ -71,7 +71,7 @@ class _Drawn(AbstractContextManager[_Show]):
 
 def _show_json(happened: Sequence[Recorded], _state: RunState) -> None:
     for record in happened:
-        write_line(encode_event(record.event).decode(), sys.stdout)
+        write_line(encode_event(showable(record.event)).decode(), sys.stdout)
 
 
 def _show_lines(happened: Sequence[Recorded], _state: RunState) -> None:

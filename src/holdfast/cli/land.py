@@ -14,6 +14,7 @@ from holdfast.cli.open_repo import OpenRepo, choose_latest_run, open_repo
 from holdfast.cli.output import CommandResult, as_json, command_result, say
 from holdfast.cli.prompts import confirm, is_interactive, require_yes
 from holdfast.cli.run_session import execute_visibly, exit_code
+from holdfast.core.ids import short_name
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import ExitCode, HoldfastError, LeaseHeldError, NeedsDecisionError
@@ -27,7 +28,6 @@ from holdfast.runner.landing.result_landing import (
     remove_landed_branches,
     resolving_runs,
     result_to_land,
-    short_name,
 )
 from holdfast.runner.mirror.staging_worktree import remove_staging
 from holdfast.runner.sandbox_setting import SandboxRequest
@@ -76,9 +76,9 @@ def execute(args: Namespace) -> int:
     with open_repo() as opened:
         rows = [choose_latest_run(opened, name) for name in args.runs or [None]]
         if args.pr:
-            from holdfast.cli.pull_request import propose
+            from holdfast.cli.pull_request import make_pull_request
 
-            return _print([propose(opened, row, args) for row in rows], args)
+            return _print([make_pull_request(opened, row, args) for row in rows], args)
         done = []
         for row in rows:
             try:

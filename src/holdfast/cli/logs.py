@@ -16,7 +16,7 @@ from holdfast.cli.open_repo import ReadOnlyRepo, choose_run_or_task, open_read_o
 from holdfast.core.facts import Presence
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
-from holdfast.core.status import TASK_IS_SETTLED, TaskStatus
+from holdfast.core.status import TASK_IS_OVER
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
@@ -26,7 +26,6 @@ from holdfast.views.text import count
 
 _FOLLOW_POLL_S = 0.2
 _PIECE_BYTES = 1024 * 1024
-_OVER = (*TASK_IS_SETTLED, TaskStatus.ABANDONED)
 
 ARGUMENTS: Arguments = (
     RUN,
@@ -151,7 +150,7 @@ class _ShownLogs:
     def _is_over(self, state: RunState) -> bool:
         if self.only is not None or self.opened.holder(self.run) is None:
             return True
-        return all(state.tasks[name].status in _OVER for name in self.names)
+        return all(state.tasks[name].status in TASK_IS_OVER for name in self.names)
 
     def _is_alive(self, row: TaskRow) -> bool:
         key = self._key(row.id, self.only or row.attempt)

@@ -17,7 +17,7 @@ from pathlib import Path
 from holdfast.cli.open_repo import OpenRepo
 from holdfast.cli.output import CommandResult, command_result, note
 from holdfast.cli.prompts import is_interactive, require_yes
-from holdfast.core.ids import pushed_ref
+from holdfast.core.ids import pushed_ref, short_name
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RunStatus
 from holdfast.errors import NeedsDecisionError
@@ -36,7 +36,7 @@ from holdfast.repo.remotes import (
 )
 from holdfast.reporting.result_messages import pull_request_body, pull_request_title
 from holdfast.runner.health import settings_since
-from holdfast.runner.landing.result_landing import ResultToLand, result_to_land, result_trailers, short_name
+from holdfast.runner.landing.result_landing import ResultToLand, result_to_land, result_trailers
 from holdfast.views.text import one_line
 
 _TOOL_S = 120.0
@@ -54,7 +54,7 @@ class _PullRequest:
     body: Path
 
 
-def propose(opened: OpenRepo, row: RunRow, args: Namespace) -> CommandResult:
+def make_pull_request(opened: OpenRepo, row: RunRow, args: Namespace) -> CommandResult:
     """Push a run's result and open a pull request for it. A second time, push what is new and find the pull request."""
     result = result_to_land(opened.repo, opened.journal, row, args.into, args.accept_branch or "")
     if result.is_empty:
@@ -79,7 +79,7 @@ def propose(opened: OpenRepo, row: RunRow, args: Namespace) -> CommandResult:
 
 
 def _push(opened: OpenRepo, result: ResultToLand, remote: Remote, branch: str, new: set[str]) -> bool:
-    run, ref = result.row.run, pushed_ref(result.row.run, remote.name)
+    ref = pushed_ref(result.row.run, remote.name)
     pushed = push_branch(
         opened.repo,
         remote,
@@ -88,7 +88,7 @@ def _push(opened: OpenRepo, result: ResultToLand, remote: Remote, branch: str, n
         pushed_before=opened.repo.read_ref(ref),
         trusted=_trusted(opened, new),
     )
-    opened.repo.keep(pushed_ref(run, remote.name), result.commit)
+    opened.repo.keep(ref, result.commit)
     return pushed
 
 

@@ -18,6 +18,7 @@ from holdfast.report_channel import (
     NUMBERS,
     REPORT_VARIABLE,
     WAKE_VARIABLE,
+    ReportData,
     checked_contract,
     checked_number,
     checked_question,
@@ -46,7 +47,6 @@ Each of these is also an option (--progress 40 --file PATH …), so one call can
 _KEYS = {"cost": "cost_usd", "done": "section_done", "next": "section_next"}
 _VALUED = ("progress", "file", "confidence", "blocked", "summary", "cost", "tokens")
 _OPTIONS = (*_VALUED, "line", "done", "next")
-_Report = dict[str, str | float | list[str]]
 ARGUMENTS = ((("words",), {"nargs": "..."}),)
 """Any words: this module parses them, not argparse, see `main.py`."""
 
@@ -70,7 +70,7 @@ def execute(words: Sequence[str]) -> int:
     return 0
 
 
-def _question(words: Sequence[str]) -> _Report:
+def _question(words: Sequence[str]) -> ReportData:
     """Return a question to a person, with the options to choose from."""
     asked: list[str] = []
     options: list[str] = []
@@ -116,7 +116,7 @@ def _next(rest: Iterator[str], option: str) -> str:
     return value
 
 
-def _said(values: list[str], options: dict[str, str]) -> _Report:
+def _said(values: list[str], options: dict[str, str]) -> ReportData:
     """Return the report as it is stored."""
     what, values = (values[0], values[1:]) if values else ("section", [])
     if what == "interface":
@@ -147,7 +147,7 @@ def _stored(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _interface(values: list[str], options: dict[str, str]) -> _Report:
+def _interface(values: list[str], options: dict[str, str]) -> ReportData:
     """Return an interface: its name and its contract, which is an argument, a file, or standard input."""
     name = values[0] if values else ""
     if not is_valid_id(name):

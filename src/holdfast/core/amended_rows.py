@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from msgspec.structs import replace
 
 from holdfast.core import people
-from holdfast.core.plan import AgentSpec, Limits, Plan, Task
-from holdfast.core.projection import Failure, RunRow, Spent, StageRow, TaskRow
+from holdfast.core.plan import AgentSpec, Limits, Plan, Task, Validator
+from holdfast.core.projection import Failure, RunRow, StageRow, TaskRow
 from holdfast.core.retry import losses_allowed, reason_to_give_up
 from holdfast.core.status import FailureKind, StageStatus, TaskStatus
-from holdfast.core.task_transitions import IllegalEventError
+from holdfast.core.task_transitions import IllegalEventError, forgive_all
 
 STANDS = (TaskStatus.COMPLETED, TaskStatus.MERGING)
 """A task that landed, or is being merged, keeps what it was: nothing of it can be changed any more."""
@@ -26,6 +27,15 @@ _ON_CHECKS = (FailureKind.CHECK, FailureKind.MERGED_CHECK)
 _FAILED = (TaskStatus.FAILED, TaskStatus.ABANDONED)
 
 
+class RestChange(Enum):
+    """What an amendment changes about a task at which nothing works."""
+
+    NOTHING = auto()
+    CHECK_AGAIN = auto()
+    BEGIN_AGAIN = auto()
+    GET_ATTEMPTS = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """On which terms a task is done and judged: what is asked of it, with whom and within which bounds, and by what it is judged."""
@@ -33,15 +43,25 @@ class Terms:
     asked: Task
     assignment: tuple[Task, str, AgentSpec | None]
     checks: tuple[str, ...]
-    validation: tuple[object, ...]
-    validators: Mapping[str, object]
+    validation: tuple[tuple[Validator, ...], float]
+    validators: Mapping[str, tuple[Validator, str]]
     limits: Limits
 
 
 def terms_of(plan: Plan, task: Task) -> Terms:
-    """Return on which terms a plan has a task done and judged. Titles and needs are part of neither."""
-    agent = task.agent or plan.agent
-    work = replace(task, title="", needs=(), needs_interface=(), verify=(), slot="", validators=(), gate=0.0)
+    """Return on which terms a plan has a task done and judged. Titles, needs and points are part of neither."""
+    agent = plan.agent_of(task)
+    work = replace(
+        task,
+        title="",
+        needs=(),
+        needs_interface=(),
+        points=(),
+        verify=(),
+        slot="",
+        validators=(),
+        gate=0.0,
+    )
     attempts = plan.limits.attempts if task.attempts is None else task.attempts
     asked = replace(
         work, agent="", resume=None, attempts=None, timeout_s=None, stall_s=None, cost_usd=None, tokens=None
@@ -51,7 +71,7 @@ def terms_of(plan: Plan, task: Task) -> Terms:
         assignment=(work, agent, plan.agents.get(agent)),
         checks=plan.verify + task.verify,
         validation=(task.validators, task.gate),
-        validators={one.id: (one, one.agent or plan.agent) for one in task.validators},
+        validators={one.id: (one, plan.agent_of(one)) for one in task.validators},
         limits=replace(plan.limits, attempts=attempts),
     )
 
@@ -81,20 +101,36 @@ def amend_task(task: TaskRow, before: Terms, now: Terms, *, restart: bool) -> No
 def _judge_anew(task: TaskRow, before: Terms, now: Terms, *, restart: bool) -> None:
     if task.status is TaskStatus.RUNNING:
         task.latest.restart = task.latest.restart or restart
-        task.latest.outdated = task.latest.outdated or before.assignment != now.assignment
+        task.latest.outdated = is_outdated(task, before, now)
     if not task.latest.checking:
         _forget_judgements(task, before, now)
-    if task.recheck and before.asked != now.asked:
+    change = change_at_rest(task, before, now)
+    if change is RestChange.BEGIN_AGAIN:
         _begin_again(task)
-    elif task.status in _FAILED and waits_for_other_checks(task, before, now):
+    elif change is RestChange.CHECK_AGAIN and not task.recheck:
         _forgive_checks(task, before, now)
-    elif task.status is TaskStatus.BLOCKED and task.recheck:
-        if is_judged_anew(before, now):
-            task.status, task.error = TaskStatus.PENDING, ""
-    elif task.status in (TaskStatus.ABANDONED, TaskStatus.BLOCKED) and before.assignment != now.assignment:
-        _begin_again(task)
-    elif task.status is TaskStatus.ABANDONED and has_more_attempts(task, before, now):
+    elif change is not RestChange.NOTHING:
         task.status, task.error = TaskStatus.PENDING, ""
+
+
+def change_at_rest(task: TaskRow, before: Terms, now: Terms) -> RestChange:
+    """Return what other terms change about a task at which nothing works; nothing for any other."""
+    if task.recheck and before.asked != now.asked:
+        return RestChange.BEGIN_AGAIN
+    if task.recheck:
+        return RestChange.CHECK_AGAIN if is_judged_anew(before, now) else RestChange.NOTHING
+    if task.status in _FAILED and _waits_for_other_checks(task, before, now):
+        return RestChange.CHECK_AGAIN
+    if task.status in (TaskStatus.ABANDONED, TaskStatus.BLOCKED) and before.assignment != now.assignment:
+        return RestChange.BEGIN_AGAIN
+    if task.status is TaskStatus.ABANDONED and _has_more_attempts(task, before, now):
+        return RestChange.GET_ATTEMPTS
+    return RestChange.NOTHING
+
+
+def is_outdated(task: TaskRow, before: Terms, now: Terms) -> bool:
+    """Tell whether something else is asked, or of somebody else, than the agent at work was asked; also since an earlier amendment."""
+    return task.latest.outdated or before.assignment != now.assignment
 
 
 def is_judged_anew(before: Terms, now: Terms) -> bool:
@@ -102,7 +138,7 @@ def is_judged_anew(before: Terms, now: Terms) -> bool:
     return (before.checks, before.validation) != (now.checks, now.validation)
 
 
-def waits_for_other_checks(task: TaskRow, before: Terms, now: Terms) -> bool:
+def _waits_for_other_checks(task: TaskRow, before: Terms, now: Terms) -> bool:
     """Tell whether the latest attempt finished what is still asked, and failed only on what it is not judged by any more."""
     last = task.failures[-1] if task.failures else None
     if last is None or last.attempt != task.attempt or not task.latest.head or before.asked != now.asked:
@@ -110,7 +146,7 @@ def waits_for_other_checks(task: TaskRow, before: Terms, now: Terms) -> bool:
     return _is_moot(last, before, now)
 
 
-def has_more_attempts(task: TaskRow, before: Terms, now: Terms) -> bool:
+def _has_more_attempts(task: TaskRow, before: Terms, now: Terms) -> bool:
     """Tell whether a task that was abandoned has an attempt left because the limit was raised."""
     return now.limits.attempts > before.limits.attempts and not reason_to_give_up(task, now.limits)
 
@@ -141,12 +177,9 @@ def _forgive_checks(task: TaskRow, before: Terms, now: Terms) -> None:
 def _begin_again(task: TaskRow) -> None:
     """Another assignment has all its attempts. Work that waits is of the old one: the next attempt continues from it."""
     task.carry = task.latest.head if task.recheck else task.carry
-    task.status, task.recheck, task.error = TaskStatus.PENDING, False, ""
+    task.status, task.recheck = TaskStatus.PENDING, False
     people.close_questions(task)
-    task.charged = task.crash_count = 0
-    task.forgiven = len(task.failures)
-    task.forgiven_spending = Spent(tokens=task.tokens, cost_usd=task.cost_usd)
-    task.not_before = 0.0
+    forgive_all(task)
 
 
 def amend_stages(run: RunRow, before: Plan, now: Plan) -> None:

@@ -14,11 +14,12 @@ from holdfast.core import events as ev
 from holdfast.core.amended_rows import (
     STANDS,
     UNDER_WAY,
+    RestChange,
     Terms,
-    has_more_attempts,
+    change_at_rest,
     is_judged_anew,
+    is_outdated,
     terms_of,
-    waits_for_other_checks,
 )
 from holdfast.core.plan import Plan, Stage, Task, plan_hash
 from holdfast.core.projection import TaskRow
@@ -146,10 +147,7 @@ def _status(state: RunState, name: str) -> TaskStatus | None:
 
 
 def restarted_tasks(state: RunState, plan: Plan) -> tuple[str, ...]:
-    """Return the tasks at which an agent works and of which something else is asked now, or of somebody else.
-
-    That may have been so since an earlier amendment.
-    """
+    """Return the tasks at which an agent works and of which something else is asked now, or of somebody else."""
     specs = {task.id: task for _, task in plan.tasks()}
     return tuple(
         name
@@ -157,15 +155,8 @@ def restarted_tasks(state: RunState, plan: Plan) -> tuple[str, ...]:
         if row.status is TaskStatus.RUNNING
         and name in specs
         and not row.latest.restart
-        and (
-            row.latest.outdated
-            or _assignment(state.plan, state.specs[name]) != _assignment(plan, specs[name])
-        )
+        and is_outdated(row, terms_of(state.plan, state.specs[name]), terms_of(plan, specs[name]))
     )
-
-
-def _assignment(plan: Plan, task: Task) -> object:
-    return terms_of(plan, task).assignment
 
 
 def tasks_concerned(state: RunState, plan: Plan) -> list[str]:
@@ -194,20 +185,27 @@ def fate_of(state: RunState, plan: Plan, name: str, *, restart: bool) -> str:
     if stands := _stands(row, dropped=name not in specs):
         return stands
     before, now = terms_of(state.plan, state.specs[name]), terms_of(plan, specs[name])
-    if row.status is TaskStatus.RUNNING and (row.latest.outdated or before.assignment != now.assignment):
+    if row.status is TaskStatus.RUNNING and is_outdated(row, before, now):
         if restart:
             return "its agent is stopped, its work kept; it begins again"
         return "its agent finishes what it began; --restart stops it"
     if row.status in UNDER_WAY:
         return "under way; the new checks judge it" if is_judged_anew(before, now) else "under way, goes on"
-    if row.recheck and before.asked == now.asked and is_judged_anew(before, now):
-        return "its work is checked again, not done again"
-    if row.status in (TaskStatus.FAILED, TaskStatus.ABANDONED) and waits_for_other_checks(row, before, now):
-        return "its work is checked again, not done again"
-    if row.status in (TaskStatus.ABANDONED, TaskStatus.BLOCKED) and before.assignment != now.assignment:
-        return f"was {row.status}; has all its attempts again"
-    if row.status is TaskStatus.ABANDONED:
-        return "has attempts left" if has_more_attempts(row, before, now) else "stays abandoned"
+    return _fate_at_rest(row, change_at_rest(row, before, now))
+
+
+def _fate_at_rest(row: TaskRow, change: RestChange) -> str:
+    match change:
+        case RestChange.CHECK_AGAIN:
+            return "its work is checked again, not done again"
+        case RestChange.BEGIN_AGAIN:
+            return f"was {row.status}; has all its attempts again"
+        case RestChange.GET_ATTEMPTS:
+            return "has attempts left"
+        case RestChange.NOTHING if row.recheck:
+            return "its work waits to be checked, as before"
+        case RestChange.NOTHING if row.status is TaskStatus.ABANDONED:
+            return "stays abandoned"
     return "its next attempt is told" if row.attempt else "has not begun"
 
 

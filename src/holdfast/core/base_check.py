@@ -13,7 +13,6 @@ from holdfast.core.commands import CheckBase, Command, RecordEvent
 from holdfast.core.plan import Plan
 from holdfast.core.state import RunState
 from holdfast.core.status import BaseStatus
-from holdfast.core.unrunnable import CommandFault, fault_of, program_named, tree_path
 
 _OPEN = (BaseStatus.PENDING, BaseStatus.RUNNING, BaseStatus.FAILED)
 _SHOWN_LINES = 10
@@ -22,15 +21,6 @@ _SHOWN_LINES = 10
 def deserves_check(plan: Plan) -> bool:
     """Tell whether the base of a plan is worth a check: an agent would be paid, and there is something to run."""
     return bool(plan.agents_named()) and bool(plan.verify or plan.workspace.setup)
-
-
-def cannot_run(command: str, code: int, output: str) -> bool:
-    """Tell whether a check failed because the shell could not execute a program that the command itself names.
-
-    A program of the tree is another matter: a task may write it, or make it executable.
-    """
-    named = program_named(code, output)
-    return bool(named) and not tree_path(named) and fault_of(named, command, None) is CommandFault.PLAN
 
 
 def is_base_in_the_way(state: RunState) -> bool:

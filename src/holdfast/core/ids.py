@@ -45,9 +45,14 @@ def with_run_numbers(text: str) -> str:
     return _RUN_IN_COMMAND.sub(r"\1 \2", text)
 
 
+def short_name(ref: str) -> str:
+    """Return a branch's name as git shows it."""
+    return ref.removeprefix("refs/heads/")
+
+
 def run_branch(run: str) -> str:
     """Return the full ref of the branch that a run lands on."""
-    return f"refs/heads/holdfast/{run}"
+    return f"{ALL_RUN_BRANCHES}{run}"
 
 
 def plan_ref(run: str) -> str:
@@ -102,6 +107,11 @@ def is_work_ref(ref: str) -> bool:
 def archive_ref(run: str, name: str) -> str:
     """Return a ref that keeps a commit reachable that would otherwise be lost."""
     return f"{ALL_RUN_REFS}{run}/archive/{_component(name)}"
+
+
+def merged_ref(run: str, task: str, attempt: int) -> str:
+    """Return the ref that keeps the merge of an attempt that did not land, with its conflicts or its failed check."""
+    return archive_ref(run, f"{task}-merged-{attempt}")
 
 
 def archived_branch_ref(run: str, tip: str) -> str:

@@ -51,12 +51,16 @@ def is_being_handed_over(task: TaskRow) -> bool:
 
 
 def needed_from_person(run: str, task: TaskRow) -> str:
-    """Return what a blocked task needs from a person, with the command for it; empty if it is neither asking nor taken."""
+    """Return what a blocked task needs from a person, with the command for it; empty if it is neither asking nor taken.
+
+    What was given needs no command: it is taken in when the run goes on.
+    """
     if asked := open_questions(task):
         return f'{task.id} asks: {question_line(asked[0])} (`holdfast answer {run} {task.id} "…"`)'
     if task.taken is None:
         return ""
-    return f"{task.id} is {taken_words(task)} (`holdfast give {run} {task.id}`)"
+    command = "" if task.taken.given else f" (`holdfast give {run} {task.id}`)"
+    return f"{task.id} is {taken_words(task)}{command}"
 
 
 def question_line(asked: Question) -> str:

@@ -240,12 +240,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             return None
         return self.task_list if wanted or self.task_list.tick else None
 
+    def agent_of(self, who: Task | Validator) -> str:
+        """Return the agent that works on a task, or as a validator; empty for a command."""
+        return "" if who.run else who.agent or self.agent
+
     def agents_named(self) -> list[str]:
         """Return the agents that work on tasks or validate them, each once, in plan order."""
         workers: list[Task | Validator] = []
         for _, task in self.tasks():
             workers += [task, *task.validators]
-        return list(dict.fromkeys(who.agent or self.agent for who in workers if not who.run))
+        return list(dict.fromkeys(self.agent_of(who) for who in workers if not who.run))
 
 
 def encode_plan(plan: Plan) -> bytes:

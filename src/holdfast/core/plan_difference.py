@@ -12,8 +12,6 @@ import msgspec
 
 from holdfast.core.plan import Plan, Stage, Task
 
-_ABSENT = None
-
 
 class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
     """One field with its value before and after; the name of a nested one has dots. None: it was not there."""
@@ -58,14 +56,13 @@ def _stages(plan: Plan) -> dict[str, Stage]:
 
 def _task_changes(before: Plan, after: Plan) -> Iterator[PartChange]:
     """Yield the changes of tasks. The stage that a task is in counts as a field of it."""
-    was = {task.id: (stage.id, task) for stage, task in before.tasks()}
-    now = {task.id: (stage.id, task) for stage, task in after.tasks()}
-    tasks_before, tasks_after = ({name: task for name, (_, task) in found.items()} for found in (was, now))
+    was, now = ({task.id: stage.id for stage, task in plan.tasks()} for plan in (before, after))
+    tasks_before, tasks_after = ({task.id: task for _, task in plan.tasks()} for plan in (before, after))
     changes = {one.id: one for one in _parts(tasks_before, tasks_after)}
     for name in dict.fromkeys((*now, *was)):
         one = changes.get(name)
-        if name in was and name in now and was[name][0] != now[name][0]:
-            moved = FieldChange(field="stage", before=was[name][0], after=now[name][0])
+        if name in was and name in now and was[name] != now[name]:
+            moved = FieldChange(field="stage", before=was[name], after=now[name])
             fields = one.fields if one is not None else ()
             one = PartChange(id=name, change="changed", fields=(moved, *fields))
         if one is not None:
@@ -106,8 +103,6 @@ def _changes(before: Any, after: Any, path: str) -> Iterator[FieldChange]:
         yield from _struct_changes(before, after, path=f"{path}.")
     elif isinstance(before, dict) and isinstance(after, dict):
         for key in dict.fromkeys((*after, *before)):
-            yield from _changes(before.get(key, _ABSENT), after.get(key, _ABSENT), f"{path}.{key}")
+            yield from _changes(before.get(key), after.get(key), f"{path}.{key}")
     else:
-        values = (msgspec.to_builtins(value) for value in (before, after))
-        was, now = values
-        yield FieldChange(field=path, before=was, after=now)
+        yield FieldChange(field=path, before=msgspec.to_builtins(before), after=msgspec.to_builtins(after))

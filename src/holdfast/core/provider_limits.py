@@ -32,7 +32,7 @@ def provider_of(state: RunState, agent: str) -> AgentProvider:
 def agents_of(state: RunState, task: TaskRow) -> Iterator[str]:
     """Yield who may work on a task: its agent, then those that it falls back on. A command has none."""
     spec = state.specs[task.id]
-    agent, seen = ("" if spec.run else task.agent or spec.agent or state.plan.agent), set[str]()
+    agent, seen = ("" if spec.run else task.agent or state.plan.agent_of(spec)), set[str]()
     while agent and agent not in seen:
         seen.add(agent)
         yield agent
@@ -82,12 +82,12 @@ def earliest_validation(state: RunState, task: TaskRow) -> float:
     asked = (
         one for one in state.specs[task.id].validators if one.prompt and one.id not in task.latest.scores
     )
-    return max((_free_at(state, one.agent or state.plan.agent) for one in asked), default=0.0)
+    return max((_free_at(state, state.plan.agent_of(one)) for one in asked), default=0.0)
 
 
 def parked_validators(state: RunState, task: TaskRow, now: float) -> list[Parked]:
     """Return the parked providers that keep a task's validators from starting now."""
-    agents = {one.agent or state.plan.agent for one in state.specs[task.id].validators if one.prompt}
+    agents = {state.plan.agent_of(one) for one in state.specs[task.id].validators if one.prompt}
     providers = {provider_of(state, agent).provider for agent in agents if _free_at(state, agent) > now}
     return [state.row.parked[name] for name in sorted(providers)]
 

@@ -64,6 +64,8 @@ class BaseStatus(StrEnum):
 
 TASK_IS_SETTLED = frozenset({TaskStatus.COMPLETED, TaskStatus.SKIPPED})
 """In these statuses a task lets the tasks that need it start, and its stage close."""
+TASK_IS_OVER = TASK_IS_SETTLED | {TaskStatus.ABANDONED}
+"""In these statuses nothing more is done about a task unless a person decides so."""
 
 
 Gate = Literal["entry", "exit"]

@@ -144,12 +144,13 @@ def began_too_recently(task: TaskRow, limits: Limits) -> bool:
 
 def _attempt_limited(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptLimited) -> None:
     _end_uncharged(run, task, event)
+    task.error = event.error
     task.limited += 1
 
 
 def _attempt_blocked(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptBlocked) -> None:
     _end_uncharged(run, task, event)
-    task.blocked_in = run.epoch
+    task.error, task.blocked_in = event.error, run.epoch
     task.failures.append(
         Failure(attempt=event.attempt, kind=event.failure, error=event.error, detail=event.detail)
     )
@@ -171,7 +172,7 @@ def _end_uncharged(
     _leave_session(task, event.carry)
     _leave_workspace(task)
     task.latest.halt = None
-    task.error = "" if isinstance(event, ev.AttemptAsked) else event.error
+    task.error = ""
     task.carry = event.carry or task.carry
     task.set_aside = ""
     add_time(run, task, event.duration_s)
@@ -336,6 +337,11 @@ def _task_reset(
     event: ev.TaskRetried | ev.TaskRewound | ev.AttemptReturned,
 ) -> None:
     people.release(task)
+    forgive_all(task)
+
+
+def forgive_all(task: TaskRow) -> None:
+    """Give a task all its attempts and its budget again, at once."""
     task.charged = task.crash_count = 0
     task.forgiven = len(task.failures)
     task.forgiven_spending = Spent(tokens=task.tokens, cost_usd=task.cost_usd)

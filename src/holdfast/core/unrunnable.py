@@ -46,17 +46,28 @@ class TreePath:
 
 def program_named(code: int, output: str) -> str:
     """Return the program that a shell could not execute, as it named it; empty if it says nothing of the kind."""
-    if code not in CANNOT_EXECUTE:
-        return ""
-    for line in reversed(output.splitlines()[-_LINES:]):
-        if found := _SAID.match(line):
-            return (found["shell"] or found["env"]).strip()
-    return ""
+    found = _line_said(output) if code in CANNOT_EXECUTE else None
+    return (found["shell"] or found["env"]).strip() if found else ""
 
 
 def words_said(output: str) -> str:
     """Return the line in which a shell says that it cannot execute something."""
-    return next((line for line in reversed(output.splitlines()[-_LINES:]) if _SAID.match(line)), "")
+    found = _line_said(output)
+    return found.string if found else ""
+
+
+def _line_said(output: str) -> re.Match[str] | None:
+    lines = reversed(output.splitlines()[-_LINES:])
+    return next((found for line in lines if (found := _SAID.match(line))), None)
+
+
+def lacks_program(command: str, code: int, output: str) -> bool:
+    """Tell whether a shell could not execute a program of the machine that the command itself names.
+
+    A program of the tree is another matter: a task may write it, or make it executable.
+    """
+    named = program_named(code, output)
+    return bool(named) and not tree_path(named) and _names(command, named)
 
 
 def tree_path(program: str) -> str:

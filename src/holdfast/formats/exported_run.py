@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from holdfast.core.adoption import SETTLED, Claim, ClaimedStatus
+from holdfast.core.ids import short_name
 from holdfast.core.plan import Plan
 from holdfast.core.projection import PastFailure, RunRow, TaskRow
 from holdfast.core.status import RunStatus, TaskStatus
@@ -118,7 +119,7 @@ class ExportedRun(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def branch(self) -> str:
         """The run's branch by its short name."""
-        return self.row.branch.removeprefix("refs/heads/")
+        return short_name(self.row.branch)
 
 
 def group_status(statuses: list[ClaimedStatus]) -> ClaimedStatus:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -224,13 +224,7 @@ def truncated_object(data: bytes) -> Node:
 
     A file with a merge conflict gives an empty one: only a person can choose between the sides.
     """
-    if has_conflict(data):
-        return {}
-    content = data.decode("utf-8", "replace")
-    for at, closers in reversed(_value_ends(content)[-_TRIES:]):
-        if found := object_in("", (content[:at] + closers).encode()):
-            return found
-    return {}
+    return _longest_part(data, _value_ends)
 
 
 def beginning(data: bytes) -> Node:
@@ -238,10 +232,15 @@ def beginning(data: bytes) -> Node:
 
     Entries of lists are taken whole or not at all: of half an entry nobody knows what it would have said.
     """
+    return _longest_part(data, _member_ends)
+
+
+def _longest_part(data: bytes, ends: Callable[[str], list[tuple[int, str]]]) -> Node:
+    """Return the object up to the last of these ends at which the file can be read."""
     if has_conflict(data):
         return {}
     content = data.decode("utf-8-sig", "replace")
-    for at, closers in reversed(_member_ends(content)[-_TRIES:]):
+    for at, closers in reversed(ends(content)[-_TRIES:]):
         if found := object_in("", (content[:at] + closers).encode()):
             return found
     return {}
@@ -253,26 +252,11 @@ def _member_ends(text: str) -> list[tuple[int, str]]:
 
     A position inside of an entry of a list is none.
     """
-    found: list[tuple[int, str]] = []
-    open_at: list[str] = []
-    in_string = escaped = False
-    for at, sign in enumerate(text):
-        if in_string:
-            in_string = escaped or sign != '"'
-            escaped = sign == "\\" and not escaped
-            is_end = not in_string
-        else:
-            is_end = sign == "," or bool(open_at and sign == open_at[-1])
-            in_string = sign == '"'
-            if sign in _CLOSERS:
-                open_at.append(_CLOSERS[sign])
-            elif open_at and sign == open_at[-1]:
-                open_at.pop()
-        if len(open_at) == _DEPTH_MAX:
-            return found
-        if is_end and open_at and "]" not in open_at[:-1]:
-            found.append((at if sign == "," and not in_string else at + 1, "".join(reversed(open_at))))
-    return found
+    return [
+        (at if sign == "," else at + 1, "".join(reversed(open_at)))
+        for at, sign, open_at in _ends(text)
+        if open_at and "]" not in open_at[:-1]
+    ]
 
 
 def time_in(data: bytes) -> float:
@@ -290,27 +274,36 @@ def time_in(data: bytes) -> float:
 
 
 def _value_ends(text: str) -> list[tuple[int, str]]:
-    """Return each position where an object or a list ends, with the brackets that close the rest.
+    """Return each position where an object or a list ends, with the brackets that close the rest."""
+    return [
+        (at + 1, "".join(reversed(open_at))) for at, sign, open_at in _ends(text) if sign in _CLOSERS.values()
+    ]
+
+
+def _ends(text: str) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield each quote, comma and bracket that ends something, and the brackets that close what is open there.
 
     Nothing is looked for behind nesting that no system writes: its brackets would take the square of its depth.
     """
-    found: list[tuple[int, str]] = []
     open_at: list[str] = []
     in_string = escaped = False
-    for at, sign in enumerate(text, 1):
+    for at, sign in enumerate(text):
         if in_string:
             in_string = escaped or sign != '"'
             escaped = sign == "\\" and not escaped
+            if not in_string:
+                yield at, sign, open_at
         elif sign == '"':
             in_string = True
         elif sign in _CLOSERS:
             if len(open_at) == _DEPTH_MAX:
-                return found
+                return
             open_at.append(_CLOSERS[sign])
+        elif sign == ",":
+            yield at, sign, open_at
         elif open_at and sign == open_at[-1]:
             open_at.pop()
-            found.append((at, "".join(reversed(open_at))))
-    return found
+            yield at, sign, open_at
 
 
 def iso_time(seconds: float | None) -> str | None:

@@ -171,8 +171,8 @@ class Journal(JournalReader):
 
         One transaction and one sync, for any number of events. Raises LeaseLostError if `epoch` is not the run's
         present one, and JournalError if a task is not in the run's plan. Then nothing is recorded, and the
-        journal can be used as before. An amended plan replaces the run's, and `tasks` all rows of its tasks. Appending the same events again records them again: the epoch, not the content,
-        tells writers apart.
+        journal can be used as before. An amended plan replaces the run's, and `tasks` all rows of its tasks. Appending
+        the same events again records them again: the epoch, not the content, tells writers apart.
         """
         amended = next((event.plan for event in reversed(events) if isinstance(event, PlanAmended)), None)
         if amended is not None:

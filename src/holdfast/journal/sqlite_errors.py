@@ -12,6 +12,7 @@ import msgspec
 from holdfast.errors import JournalError, JournalUnavailableError
 from holdfast.journal.filesystem_checks import refusal
 from holdfast.journal.protocol import REBUILD, unreadable
+from holdfast.journal.sqlite_read import PRIMARY_CODE
 from holdfast.system_errors import kind_at, machine_error
 
 _MOVE = "keep the repository on an ordinary disk (ext4, xfs, btrfs)"
@@ -38,7 +39,6 @@ _UNKNOWN = ("SQLite refused it", "`holdfast doctor` looks into it")
 _BROKEN_FILE = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
 _VAGUE = (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_BUSY)
 _EXACT = (sqlite3.SQLITE_IOERR_SHMMAP,)
-_PRIMARY_CODE = 0xFF
 
 
 @contextmanager
@@ -59,12 +59,12 @@ def explained(path: Path) -> Iterator[None]:
 
 def _explanation(path: Path, error: sqlite3.Error) -> JournalError:
     code = getattr(error, "sqlite_errorcode", 0)
-    meaning, hint = _MEANINGS.get(code) or _MEANINGS.get(code & _PRIMARY_CODE, _UNKNOWN)
+    meaning, hint = _MEANINGS.get(code) or _MEANINGS.get(code & PRIMARY_CODE, _UNKNOWN)
     said = f"could not use the journal {path}: {meaning.format(kind=kind_at(path))} ({error})"
-    if code & _PRIMARY_CODE in _BROKEN_FILE:
+    if code & PRIMARY_CODE in _BROKEN_FILE:
         return JournalError(said, hint)
     # SQLite has few words for many causes. The system tells what it has against any file in that folder.
-    if code & _PRIMARY_CODE in _VAGUE and code not in _EXACT and (cause := refusal(path.parent)) is not None:
+    if code & PRIMARY_CODE in _VAGUE and code not in _EXACT and (cause := refusal(path.parent)) is not None:
         cause.filename = str(path)
         found = machine_error(cause, "run the command again", "use the journal")
         said, hint = found.message, found.hint

@@ -18,7 +18,8 @@ from typing import TypeVar
 from holdfast.errors import JournalError
 from holdfast.system_errors import doing
 
-_PRIMARY_CODE = 0xFF
+PRIMARY_CODE = 0xFF
+"""The bits of an error code of SQLite that say its kind; the others say more about it."""
 T = TypeVar("T")
 _TRIES = 10
 _PAUSE_S = 0.02
@@ -63,7 +64,7 @@ def consistent_read(path: Path, query: Callable[[sqlite3.Connection], T]) -> T:
 
 def _is_unfilled_index(error: Exception) -> bool:
     """Tell whether SQLite would have to fill the shared index, which whoever only looks may not."""
-    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE == sqlite3.SQLITE_READONLY
+    return getattr(error, "sqlite_errorcode", 0) & PRIMARY_CODE == sqlite3.SQLITE_READONLY
 
 
 def _files(path: Path) -> _Files:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from holdfast.core import events as ev
 from holdfast.core.facts import ExitReason
@@ -31,7 +31,7 @@ from holdfast.mcp_server.tool_results import (
 )
 from holdfast.paths import RunDir, StateDir
 from holdfast.repo.refs import refs_by_commit
-from holdfast.report_channel import LINE_BYTES_MAX, REPORT_VARIABLE, WAKE_VARIABLE, send_report
+from holdfast.report_channel import LINE_BYTES_MAX, REPORT_VARIABLE, WAKE_VARIABLE, ReportData, send_report
 from holdfast.reporting.displayed_status import displayed_task_statuses
 from holdfast.reporting.resume_note import resume_note
 from holdfast.runner.requests import NotSavedError, Request, send_request
@@ -149,7 +149,7 @@ class LedRun:
         """Note a sign of life of the claim's holder."""
         return self._checkpoint_result(self._held(task, token))
 
-    async def checkpoint(self, task: str, token: str, report: dict[str, str | float]) -> CheckpointResult:
+    async def checkpoint(self, task: str, token: str, report: ReportData) -> CheckpointResult:
         """Save the current unfinished work, with a report on it. Without a change, nothing new is saved.
 
         Raises NotSavedError if it could not be saved.
@@ -174,7 +174,7 @@ class LedRun:
         """End a claim as failed. The next attempt gets the reason; the work is kept."""
         return await self._end(self._held(task, token), _END_S, code=1, words=reason[:LINE_BYTES_MAX])
 
-    async def ask(self, task: str, token: str, question: dict[str, str | float | list[str]]) -> TaskResult:
+    async def ask(self, task: str, token: str, question: ReportData) -> TaskResult:
         """Ask a person about a claimed task and end the claim at that. The work is kept, no attempt is charged."""
         offer = self._held(task, token)
         await self._report(offer, question)
@@ -311,7 +311,7 @@ class LedRun:
 
         await self._until(is_past, seconds)
 
-    async def _report(self, offer: Offer, report: Mapping[str, str | float | list[str]]) -> None:
+    async def _report(self, offer: Offer, report: ReportData) -> None:
         env = offer.spec.env
         await asyncio.to_thread(send_report, env[REPORT_VARIABLE], env[WAKE_VARIABLE], report)
 

@@ -24,6 +24,7 @@ from holdfast.mcp_server.tool_results import json_tool
 from holdfast.report_channel import (
     REPORT_VARIABLE,
     WAKE_VARIABLE,
+    ReportData,
     checked_contract,
     checked_number,
     checked_question,
@@ -93,9 +94,9 @@ def takes_report(tool: _Tool) -> _Tool:
     return tool
 
 
-def report_line(fields: ReportFields) -> dict[str, str | float]:
+def report_line(fields: ReportFields) -> ReportData:
     """Return a report as the channel stores it, without empty fields. Raises HoldfastError for a number out of bounds."""
-    line: dict[str, str | float] = {}
+    line: ReportData = {}
     for name, value in fields.items():
         if isinstance(value, int | float):
             line[name] = checked_number(name.removesuffix("_usd"), value)
@@ -105,7 +106,7 @@ def report_line(fields: ReportFields) -> dict[str, str | float]:
 def add_report_tools(server: MCPServer[Any], path: str, wake_pipe: str) -> None:
     """Offer what `holdfast report` does, into the same file at `path`; the pipe wakes the runner."""
 
-    async def send(line: dict[str, str | float | list[str]]) -> dict[str, list[str]]:
+    async def send(line: ReportData) -> dict[str, list[str]]:
         if not line:
             raise HoldfastError("the report says nothing", "give at least one of its fields")
         await asyncio.to_thread(send_report, path, wake_pipe, line)
@@ -121,7 +122,7 @@ def add_report_tools(server: MCPServer[Any], path: str, wake_pipe: str) -> None:
         `section_next` the part that comes next. `blocked` is what keeps you from going on. `cost_usd` and
         `tokens` are what was used since the last such report.
         """
-        return await send({**report_line(fields)})
+        return await send(report_line(fields))
 
     @server.tool()
     @json_tool

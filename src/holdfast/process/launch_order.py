@@ -26,9 +26,10 @@ class LaunchOrder:
     `secret` proves to a later runner, and `signing_key` to the one that launched, that the exit record is the
     supervisor's. No agent sees them. `stdin` is a path, or empty for none; `secrets` must not appear in the log;
     `stop_signal` asks the tree to end; `lease` is the file that a runner holds locked for as long as it collects what
-    launches leave, as seen from `folder`. `work` is `cwd` as seen from there: the supervisor adds it. `sandbox` is the command that runs `argv` in a sandbox; empty for none. `hosts` can be reached from
-    there through a proxy; None if there is no proxy. `file_rules` make a sandbox by Landlock alone; empty for none. `links`
-    are made in there, as target and name. `groups` are the control groups that bound it (see `cgroups.py`).
+    launches leave, as seen from `folder`. `work` is `cwd` as seen from there: the supervisor adds it. `sandbox` is the command
+    that runs `argv` in a sandbox; empty for none. `hosts` can be reached from there through a proxy; None if there is no
+    proxy. `file_rules` make a sandbox by Landlock alone; empty for none. `links` are made in there, as target and name.
+    `groups` are the control groups that bound it (see `cgroups.py`).
     A plain class, because every supervisor would copy what dataclasses and named tuples import.
     """
 

@@ -36,7 +36,7 @@ class ChangedFile:
     executable: bool
 
 
-class FileChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class FileStat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A file that two commits differ in; `old_path` is what it was called before. Lines of a binary file are not counted."""
 
     path: str
@@ -53,7 +53,7 @@ class CommitLine(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
 
 
-def line_counts(repo: Repository, old: str, new: str) -> tuple[FileChange, ...]:
+def line_counts(repo: Repository, old: str, new: str) -> tuple[FileStat, ...]:
     """Return the files in which two commits differ, with the lines that came and went."""
     options = ("-r", "-z", "--numstat", "--find-renames", "--no-ext-diff", "--no-textconv")
     fields = iter(repo.git.fields("diff-tree", *options, old, new))
@@ -64,7 +64,7 @@ def line_counts(repo: Repository, old: str, new: str) -> tuple[FileChange, ...]:
             continue
         before = None if path else next(fields)
         found.append(
-            FileChange(
+            FileStat(
                 path=printable(path or next(fields)),
                 old_path=None if before is None else printable(before),
                 insertions=int(added) if added.isdecimal() else None,

@@ -2,8 +2,8 @@
 
 No other module of Holdfast starts git. What we ask of git is in the modules beside this one.
 
-Git never goes to the network for us, but for `run_as_user`, when the user asked to push: an object that a partial clone lacks would be fetched with a program and from a
-place that an agent may have written into the configuration.
+Git never goes to the network for us, but for `run_as_user`, when the user asked to push: an object that a partial clone
+lacks would be fetched with a program and from a place that an agent may have written into the configuration.
 """
 
 from __future__ import annotations
@@ -293,9 +293,7 @@ class Git:
         }
         private = self._private.settings if self._private else ()
         env = _configured(kept, [*private, *settings]) | {"GIT_ALLOW_PROTOCOL": _PUSH_PROTOCOLS}
-        if self._private:
-            env |= {"GIT_COMMON_DIR": str(self._private.restored())}
-            env |= {"GIT_OBJECT_DIRECTORY": str(self._private.objects)}
+        env |= self._private_variables()
         argv = ["git", f"--git-dir={self.git_dir}", *args]
         with _spawn(argv, self.git_dir, _encoded(env), keeps_terminal=True) as process:
             try:
@@ -346,15 +344,21 @@ class Git:
         # With a work tree git goes there by itself. Starting outside keeps it from looking at one subdirectory only,
         # as it would do if the git directory lies inside the work tree.
         cwd = Path("/") if work_tree else directory
-        env = dict(options.get("env", {}))
-        if self._private:
-            env["GIT_COMMON_DIR"] = str(self._private.restored())
-            env["GIT_OBJECT_DIRECTORY"] = str(self._private.objects)
+        env = {**options.get("env", {}), **self._private_variables()}
         if index := options.get("index"):
             env["GIT_INDEX_FILE"] = str(index)
         argv = ["git", f"--git-dir={directory}", *tree, *args]
         full_env = {**self._env, **_encoded(env)} if env else self._env
         return _spawn(argv, cwd, full_env, options.get("memory_bytes", 0))
+
+    def _private_variables(self) -> dict[str, str]:
+        """Return the variables by which git finds objects and refs beside the private configuration."""
+        if self._private is None:
+            return {}
+        return {
+            "GIT_COMMON_DIR": str(self._private.restored()),
+            "GIT_OBJECT_DIRECTORY": str(self._private.objects),
+        }
 
 
 def decode_text(output: bytes) -> str:

@@ -8,11 +8,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
-from holdfast.core.ids import archived_branch_ref, run_branch
+from holdfast.core.ids import archived_branch_ref, run_branch, short_name
 from holdfast.errors import ExitCode, RepositoryError
 from holdfast.repo.checkout_update import CheckoutUpdate
 from holdfast.repo.debris import remove_stale_locks
-from holdfast.repo.landed_results import RunTip, holds_results, keep_landed, merge_onto
+from holdfast.repo.landed_results import RunTip, holds_result, keep_landed, merge_onto
 from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch
 from holdfast.repo.landing_lock import landing_lock
 from holdfast.repo.linear_history import rebase, squash
@@ -44,7 +44,6 @@ class LandingConflictError(RepositoryError):
     def __init__(self, branch: str, onto: str, commit: str, files: Sequence[str]) -> None:
         hint = f"Merge by hand: `git switch {branch}`, then `git merge {commit[:12]}`."
         super().__init__(f"{branch} and the run changed the same lines of {', '.join(files)}.", hint)
-        self.branch = branch
         self.onto = onto
         self.files = tuple(files)
 
@@ -78,7 +77,7 @@ def _land(
     results: Sequence[RunTip],
 ) -> LandedRun:
     tip = _prepare_branch(repo, target_branch)
-    if repo.is_ancestor(commit, tip) or (results and holds_results(repo, results, tip)):
+    if repo.is_ancestor(commit, tip) or (results and holds_result(repo, results[0], tip)):
         repo.ref_updates.sync(f"refs/heads/{target_branch}")
         return LandedRun("already there", tip)
     if method is LandingMethod.MERGE and repo.is_ancestor(tip, commit):
@@ -114,7 +113,7 @@ def discard_run(repo: Repository, run: str) -> str:
     tip = repo.read_ref(ref)
     if not tip:
         return ""
-    name = ref.removeprefix("refs/heads/")
+    name = short_name(ref)
     if place := checked_out_at(repo, name):
         raise RepositoryError(f"{name} is checked out in {place}.", "Switch to another branch there first.")
     kept = archived_branch_ref(run, tip)
@@ -136,8 +135,7 @@ def _made(
     if method is LandingMethod.SQUASH:
         return squash(repo, onto, tip, commit, message)
     if method is LandingMethod.REBASE:
-        first = results[0]
-        return rebase(repo, onto, tip, commit, (first.run, first.tip))
+        return rebase(repo, onto, tip, commit, results[0])
     merged = merge(repo, onto, commit)
     return merged if isinstance(merged, Conflicted) else commit_merge(repo, merged, tip, commit, message)
 

@@ -7,7 +7,7 @@ names the tip of the run branch, for a branch that was rewritten later.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from holdfast.core import ids
@@ -32,14 +32,9 @@ def keep_landed(repo: Repository, results: Collection[RunTip], commit: str) -> N
         repo.keep(ids.landed_ref(result.run, result.tip, commit), commit)
 
 
-def holds_results(repo: Repository, results: Sequence[RunTip], branch_tip: str) -> bool:
-    """Tell whether a branch holds the first of these results, by ancestry, by a landed ref, or by a commit's message."""
-    result = results[0]
-    return (
-        repo.is_ancestor(result.tip, branch_tip)
-        or any(tip == result.tip for tip in _landed_before(repo, result.run, branch_tip))
-        or _is_named_in_history(repo, result.tip, branch_tip)
-    )
+def holds_result(repo: Repository, result: RunTip, branch_tip: str) -> bool:
+    """Tell whether a branch holds a result, by ancestry, by a landed ref, or by a commit's message."""
+    return is_recorded(repo, result, branch_tip) or _is_named_in_history(repo, result.tip, branch_tip)
 
 
 def is_recorded(repo: Repository, result: RunTip, branch_tip: str) -> bool:

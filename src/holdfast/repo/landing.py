@@ -16,6 +16,8 @@ RUN_TRAILER = "Holdfast-Run"
 TASK_TRAILER = "Holdfast-Task"
 ATTEMPT_TRAILER = "Holdfast-Attempt"
 ADOPTED_TRAILER = "Holdfast-Adopted"
+LAND = "Land "
+"""How the message of the merge that lands a task begins; the title of the task follows."""
 
 _KEYS = (RUN_TRAILER, TASK_TRAILER, ATTEMPT_TRAILER, ADOPTED_TRAILER)
 _TRAILERS = [f"%(trailers:key={key},valueonly,unfold,separator=%x1f)" for key in _KEYS]

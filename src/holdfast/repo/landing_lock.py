@@ -29,7 +29,7 @@ def landing_lock_path(common_dir: Path) -> Path:
 
 
 @contextmanager
-def landing_lock(repo: Repository, wait_s: float = _WAIT_S) -> Iterator[None]:
+def landing_lock(repo: Repository) -> Iterator[None]:
     """Keep every other landing in this repository out, after waiting for one that is under way.
 
     Raises LeaseHeldError if that takes long: its process may have been stopped. Not for use inside itself.
@@ -40,7 +40,7 @@ def landing_lock(repo: Repository, wait_s: float = _WAIT_S) -> Iterator[None]:
         fd = open_lockable(path)
     try:
         with doing("keep other landings out meanwhile", path):
-            if not lock_within(fd, wait_s):
+            if not lock_within(fd, _WAIT_S):
                 raise _held(fd)
         _sign(fd)
         yield

@@ -9,11 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from holdfast.repo.git import decode_text
-from holdfast.repo.landed_results import RESULT_TRAILER
-from holdfast.repo.landing import RUN_TRAILER, Conflicted, first_parents, merge
+from holdfast.repo.landed_results import RESULT_TRAILER, RunTip
+from holdfast.repo.landing import LAND, RUN_TRAILER, Conflicted, first_parents, merge
 from holdfast.repo.repository import Repository
 
-_LAND = "Land "
 _AUTHOR = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE")
 
 
@@ -39,7 +38,7 @@ def squash(repo: Repository, onto: str, tip: str, commit: str, message: str) -> 
     return repo.private_git.commit_tree(merged, tip, message=message)
 
 
-def rebase(repo: Repository, onto: str, tip: str, commit: str, result: tuple[str, str]) -> str | Conflicted:
+def rebase(repo: Repository, onto: str, tip: str, commit: str, result: RunTip) -> str | Conflicted:
     """Return the last of one commit per commit of the first-parent line of `commit`, on top of `tip`; `tip` if none is left.
 
     Each keeps its message and the author of the work; the last one also names the run and the tip of its branch.
@@ -57,7 +56,7 @@ def rebase(repo: Repository, onto: str, tip: str, commit: str, result: tuple[str
     for number, one_picked in enumerate(picked, 1):
         message = one_picked.message
         if number == len(picked):
-            message = _with_result(message, *result)
+            message = _with_result(message, result)
         parent = repo.private_git.commit_tree(one_picked.tree, parent, message=message, env=one_picked.author)
     return parent
 
@@ -70,7 +69,7 @@ def _pick(repo: Repository, tree: str, commit: str) -> str | Conflicted:
 
 def _message(repo: Repository, commit: str) -> str:
     """Return a commit's message. It does not land any more: it is the work."""
-    return decode_text(repo.git.run("log", "-1", "--format=%B", commit)).strip().removeprefix(_LAND)
+    return decode_text(repo.git.run("log", "-1", "--format=%B", commit)).strip().removeprefix(LAND)
 
 
 def _author(repo: Repository, commit: str) -> dict[str, str]:
@@ -81,9 +80,9 @@ def _author(repo: Repository, commit: str) -> dict[str, str]:
     return {name: value for name, value in zip(_AUTHOR, found, strict=True) if value}
 
 
-def _with_result(message: str, run: str, tip: str) -> str:
+def _with_result(message: str, result: RunTip) -> str:
     last = message.rpartition("\n\n")[2]
-    trailer = f"{RESULT_TRAILER}: {tip}\n"
+    trailer = f"{RESULT_TRAILER}: {result.tip}\n"
     if any(line.startswith(f"{RUN_TRAILER}: ") for line in last.splitlines()):
         return f"{message}\n{trailer}"
-    return f"{message}\n\n{RUN_TRAILER}: {run}\n{trailer}"
+    return f"{message}\n\n{RUN_TRAILER}: {result.run}\n{trailer}"

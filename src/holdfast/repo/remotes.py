@@ -17,6 +17,8 @@ from holdfast.repo.repository import Repository
 
 _SCP_ADDRESS = re.compile(r"(?:[^@/:]+@)?(?P<host>[^/:]+):(?P<path>(?!//|:).+)")
 _WEB_SCHEMES = ("https", "http", "ssh", "git", "git+ssh")
+_HOSTS = ("github", "gitlab", "bitbucket", "gitea")
+_LIKE_GITEA = ("codeberg", "forgejo")
 _SAID_CHARS = 600
 # Settings of the repository itself that say how to log in. Some name programs, so whoever uses them looks who wrote them.
 _FOR_PUSHING = re.compile(
@@ -34,8 +36,9 @@ class Remote:
 
     @property
     def shown(self) -> str:
-        """The address without credentials."""
-        return shown_address(self.url)
+        """The address without a user's name or password."""
+        hosted = hosted_at(self.url)
+        return f"{hosted.host}/{hosted.path}" if hosted is not None else redact(self.url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +51,8 @@ class HostedRepository:
     @property
     def kind(self) -> str:
         """Which kind of host it is, by its name: `github`, `gitlab`, `bitbucket`, `gitea`, or empty."""
-        names = {"github": "github", "gitlab": "gitlab", "bitbucket": "bitbucket", "gitea": "gitea"}
-        names |= {"codeberg": "gitea", "forgejo": "gitea"}
-        return next((kind for name, kind in names.items() if name in self.host), "")
+        named = next((name for name in (*_HOSTS, *_LIKE_GITEA) if name in self.host), "")
+        return "gitea" if named in _LIKE_GITEA else named
 
     def compare_url(self, target: str, branch: str) -> str:
         """Return the page that offers to open a pull request; empty if the host is of no known kind."""
@@ -79,14 +81,6 @@ def hosted_at(url: str) -> HostedRepository | None:
     else:
         return None
     return HostedRepository(host.lower(), path.strip("/").removesuffix(".git"))
-
-
-def shown_address(url: str) -> str:
-    """Return an address for people, without a user's name or password."""
-    hosted = hosted_at(url)
-    if hosted is not None:
-        return f"{hosted.host}/{hosted.path}"
-    return redact(url)
 
 
 def remote_for(repo: Repository, target: str, named: str = "") -> Remote:

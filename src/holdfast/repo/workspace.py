@@ -29,6 +29,9 @@ from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace_files import ignore_patterns, read_record
 
+_START, _SETUP, _PORTS = ".start", ".setup", ".ports"
+OWN_SUFFIXES = (".index", _START, _SETUP, _PORTS)
+"""How the names of Holdfast's own files about a workspace end. They lie beside each other."""
 _COMMIT_ID = rb"(?!0+\s*$)(?:[0-9a-f]{40}|[0-9a-f]{64})"
 
 
@@ -56,17 +59,17 @@ class Workspace:
     @property
     def start_file(self) -> Path:
         """The file that holds the commit which was last put into the workspace."""
-        return self.index.with_suffix(".start")
+        return self.index.with_suffix(_START)
 
     @property
     def setup_file(self) -> Path:
         """The file that holds the record of its set-up."""
-        return self.index.with_suffix(".setup")
+        return self.index.with_suffix(_SETUP)
 
     @property
     def ports_file(self) -> Path:
         """The file that holds the first of its network ports."""
-        return self.index.with_suffix(".ports")
+        return self.index.with_suffix(_PORTS)
 
     @property
     def left_out(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from holdfast.core.ids import ALL_RUN_BRANCHES
 from holdfast.errors import RepositoryError
 from holdfast.repo.agent_files import opened_file, opened_folder, plain_files, read_plain, write_plain
 from holdfast.repo.files import remove, write_atomically
@@ -32,7 +33,6 @@ _SETTINGS = re.compile(
 _EXCLUDE = "info/exclude"
 _COPIED = (_EXCLUDE, "info/attributes", "shallow")
 _REFS = ("refs/heads", "refs/tags", "refs/remotes")
-_OWN_BRANCHES = "refs/heads/holdfast/"
 _OBJECT_FOLDER = re.compile(r"[0-9a-f]{2}|pack")
 _OBJECT_FILE = re.compile(r"[0-9a-f]{38}|[0-9a-f]{62}|pack-[0-9a-f]{40,64}\.(pack|idx)")
 _FILE_BYTES = 1024 * 1024
@@ -167,7 +167,9 @@ def _packed_refs(repo: Repository) -> bytes:
     lines = repo.git.run("for-each-ref", "--format=%(objectname) %(refname)", *_REFS).splitlines(
         keepends=True
     )
-    return b"".join(line for line in lines if not line.partition(b" ")[2].startswith(_OWN_BRANCHES.encode()))
+    return b"".join(
+        line for line in lines if not line.partition(b" ")[2].startswith(ALL_RUN_BRANCHES.encode())
+    )
 
 
 def _borrowing(repo: Repository, git_dir: Path) -> dict[str, bytes]:

@@ -35,6 +35,7 @@ from holdfast.repo.prepared_files import PreparedFiles, remove_touched
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace import (
+    OWN_SUFFIXES,
     Workspace,
     admin_files,
     has_head,
@@ -53,7 +54,6 @@ from holdfast.repo.workspace_files import (
 )
 
 ADMIN_PREFIX = "holdfast-"
-_OWN_FILES = (".index", ".start", ".setup", ".ports")
 _TRASH_PREFIX = ".removed-"
 _UNCOMMITTED_PREFIX = ".uncommitted-"
 
@@ -285,14 +285,14 @@ class Workspaces:
         folders = (self._indexes, private_dir(self._repo.common_dir) / "staging")
         names = (self._prefix, *(f"{admin}." for admin in self._earlier.values()))
         ours = [path for folder in folders for path in _listing(folder) if path.name.startswith(names)]
-        return [path for path in ours if path.suffix not in _OWN_FILES]
+        return [path for path in ours if path.suffix not in OWN_SUFFIXES]
 
-    def remove_all(self, keep: Collection[str] = ()) -> None:
-        """Delete every workspace of the pool but those to `keep`. Idempotent.
+    def remove_all(self) -> None:
+        """Delete every workspace of the pool. Idempotent.
 
         The caller has committed the work of each workspace, or taken a snapshot, and no process works in one.
         """
-        for path in self.put_aside_all(keep):
+        for path in self.put_aside_all():
             remove_if_allowed(path)
         self.remove_if_empty()
 

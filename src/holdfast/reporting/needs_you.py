@@ -7,7 +7,7 @@ import msgspec
 from holdfast.core.people import open_questions, question_line, taken_words
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
-from holdfast.core.status import TASK_IS_SETTLED, TaskStatus
+from holdfast.core.status import TASK_IS_OVER, TaskStatus
 
 _WORDS_CHARS = 300
 
@@ -34,7 +34,7 @@ def needs_you(state: RunState) -> tuple[NeedOfTask, ...]:
 
 def need_of(run: str, task: TaskRow) -> NeedOfTask | None:
     """Return what a task needs from the user; None if that is nothing now."""
-    if task.status in (*TASK_IS_SETTLED, TaskStatus.ABANDONED):
+    if task.status in TASK_IS_OVER:
         return None
     if asked := open_questions(task):
         first = asked[0]

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.ids import short_name
 from holdfast.core.people import needed_from_person
 from holdfast.core.plan import Occasion, Plan
 from holdfast.core.state import RunState
@@ -70,7 +71,7 @@ def notification_of(event: ev.Event, state: RunState) -> Notification | None:
         goal=state.plan.goal,
         status=state.row.status,
         reason=_reason(event, state),
-        branch=state.row.branch.removeprefix("refs/heads/"),
+        branch=short_name(state.row.branch),
         counts=TaskCounts(
             tasks=len(statuses),
             completed=statuses.count(TaskStatus.COMPLETED),

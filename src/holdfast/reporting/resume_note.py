@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from holdfast.core.ids import with_run_numbers
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
-from holdfast.core.status import TASK_IS_SETTLED, RunStatus, TaskStatus
+from holdfast.core.status import TASK_IS_OVER, RunStatus, TaskStatus
 from holdfast.escapes import without_controls
 from holdfast.reporting.needs_you import needs_you
 from holdfast.reporting.recovery_report import start_again
 
-_NOT_UNDER_WAY = TASK_IS_SETTLED | {TaskStatus.ABANDONED}
 _LINES_MAX = 40
 _TEXT_CHARS = 200
 
@@ -31,7 +30,7 @@ def resume_note(state: RunState, refs: Mapping[str, str], written_at: str, way_o
     row, tasks = state.row, state.tasks.values()
     done = [task for task in tasks if task.status is TaskStatus.COMPLETED]
     given_up = [task for task in tasks if task.status is TaskStatus.ABANDONED]
-    begun = [task for task in tasks if task.attempt and task.status not in _NOT_UNDER_WAY]
+    begun = [task for task in tasks if task.attempt and task.status not in TASK_IS_OVER]
     untried = [task for task in tasks if task.status is TaskStatus.PENDING and not task.attempt]
     reason = f" {_sentence(row.reason)}" if row.reason else ""
     return "\n\n".join([

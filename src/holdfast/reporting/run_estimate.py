@@ -10,7 +10,7 @@ from statistics import median
 
 import msgspec
 
-from holdfast.core.plan import Plan, Task
+from holdfast.core.plan import Plan
 from holdfast.reporting.estimates import AttemptSpan, time_to_finish
 
 
@@ -64,7 +64,7 @@ def estimate_run(plan: Plan, jobs: int, known: Mapping[str, AgentHistory]) -> Ru
     """Return what a run of a plan may take; None if there is no history at all."""
     if not known:
         return None
-    agents = {task.id: _agent(plan, task) for _, task in plan.tasks()}
+    agents = {task.id: plan.agent_of(task) for _, task in plan.tasks()}
     usual = _usual(known)
     history = {task: known.get(agent, usual) for task, agent in agents.items()}
     left = {task: one.seconds for task, one in history.items()}
@@ -76,10 +76,6 @@ def estimate_run(plan: Plan, jobs: int, known: Mapping[str, AgentHistory]) -> Ru
         history=tuple(known[agent] for agent in used if agent in known),
         unknown=tuple(agent for agent in used if agent and agent not in known),
     )
-
-
-def _agent(plan: Plan, task: Task) -> str:
-    return "" if task.run else task.agent or plan.agent
 
 
 def _usual(known: Mapping[str, AgentHistory]) -> AgentHistory:

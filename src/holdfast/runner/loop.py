@@ -212,15 +212,22 @@ class RunLoop:
     # -- effects --------------------------------------------------------------------------------------------
 
     def _start(self, command: Command, effect: Effect) -> None:
-        self._effects.add(asyncio.create_task(self._run_effect(command, effect)))
+        self._run_beside(self._deliver(command, effect))
 
-    async def _run_effect(self, command: Command, effect: Effect) -> None:
-        """Run an effect and deliver its events. An unexpected error ends the runner, not the agents."""
+    async def _deliver(self, command: Command, effect: Effect) -> None:
+        """Run the effect of a command and deliver its events."""
+        events = await guarded(command, effect)
+        if isinstance(command, StartAttempt):
+            events += await self._monitor.look_round(command.task)
+        self._inbox.deliver(events)
+
+    def _run_beside(self, effect: Coroutine[Any, Any, None]) -> None:
+        """Run an effect while the loop goes on. An unexpected error ends the runner, not the agents."""
+        self._effects.add(asyncio.create_task(self._run_effect(effect)))
+
+    async def _run_effect(self, effect: Coroutine[Any, Any, None]) -> None:
         try:
-            events = await guarded(command, effect)
-            if isinstance(command, StartAttempt):
-                events += await self._monitor.look_round(command.task)
-            self._inbox.deliver(events)
+            await effect
         except Exception as error:  # noqa: BLE001 - handed to the loop, which raises it
             self._failure = error
             self._inbox.woken.set()
@@ -254,7 +261,7 @@ class RunLoop:
     def _read_requests(self) -> None:
         """Take in each request once. Its file goes when its event is durable, or when all work is saved.
 
-        Who rings may stand where the repository was moved to: then no request is found here, and the next turn ends us.
+        Who wakes us may stand where the repository was moved to: then no request is found here, and the next turn ends us.
         """
         self._inbox.woken.set()
         for path, request in pending_requests(self._context.directory):
@@ -272,7 +279,6 @@ class RunLoop:
                 )
             elif request.action == "amend":
                 self._amendments[path] = request
-                self._inbox.woken.set()
             else:
                 self._answered.append(path)
                 self._inbox.deliver([event_for(request, path.stem)])
@@ -300,18 +306,10 @@ class RunLoop:
         If we are killed before, the next runner does both.
         """
         context = self._context
-        ended = [task for task in context.state.active.values() if task.latest.restart]
-        effects = (keep_amended_plan(context), *(end_restarted(context, task) for task in ended))
-        self._effects.update(asyncio.create_task(self._follow(effect)) for effect in effects)
-
-    async def _follow(self, effect: Coroutine[Any, Any, None]) -> None:
-        try:
-            await effect
-        except Exception as error:  # noqa: BLE001 - handed to the loop, which raises it
-            self._failure = error
-            self._inbox.woken.set()
-        finally:
-            self._effects.discard(asyncio.current_task())
+        self._run_beside(keep_amended_plan(context))
+        for task in context.state.active.values():
+            if task.latest.restart:
+                self._run_beside(end_restarted(context, task))
 
     async def _save(self, path: Path) -> None:
         """Have all work under way saved, then remove the request or refuse it: that is the answer. Writes no event."""

@@ -116,7 +116,7 @@ def create_run(
             resolves=resolves,
         )
         if resolves is not None:
-            repo.keep(ids.archive_ref(run, f"{resolves.task}-merged-0"), resolves.commit)
+            repo.keep(ids.merged_ref(run, resolves.task, 0), resolves.commit)
         journal.create_run(plan, RunState(plan, first_row(event)).row, event, time.time())
         keep_record(repo, run, encode_plan(plan), encode_event(event))
     return run

@@ -30,7 +30,7 @@ _FILES_MAX = 2_000
 _POINT_CHARS = 60
 
 
-def landed_unticked(state: RunState) -> list[Task]:
+def _landed_unticked(state: RunState) -> list[Task]:
     """Return the landed tasks whose points were not ticked yet."""
     landed = (row for row in state.tasks.values() if row.status is TaskStatus.COMPLETED and not row.ticked)
     return [state.specs[row.id] for row in landed if state.specs[row.id].points]
@@ -42,7 +42,7 @@ def tick_landed(repo: Repository, state: RunState, *, asked: bool = False) -> li
     `asked`: the user asks for it now, whatever the run's own setting is.
     """
     listed = state.plan.task_list if asked else state.plan.ticked_list(state.row.ticking)
-    return tick_points(repo, state.row.run, listed, landed_unticked(state)) if listed else []
+    return _tick_points(repo, state.row.run, listed, _landed_unticked(state)) if listed else []
 
 
 def make_up_ticks(repo: Repository, journal: Journal, run: str, *, asked: bool = False) -> list[ev.Event]:
@@ -54,7 +54,7 @@ def make_up_ticks(repo: Repository, journal: Journal, run: str, *, asked: bool =
     return events
 
 
-def tick_points(repo: Repository, run: str, listed: TaskList, tasks: Sequence[Task]) -> list[ev.Event]:
+def _tick_points(repo: Repository, run: str, listed: TaskList, tasks: Sequence[Task]) -> list[ev.Event]:
     """Tick the points of these tasks in the files of a list. An error becomes an event: it must not reach the run."""
     if not tasks:
         return []
@@ -85,7 +85,7 @@ def _tick_files(repo: Repository, run: str, listed: TaskList, points: list[str])
         except (HoldfastError, OSError) as error:
             why = error_text(error)
             there = dict.fromkeys(there, why)
-            missing = why if len(there) == 0 else missing
+            missing = missing if there else why
         found |= there
     return {point: found.get(point, missing) for point in points}
 
@@ -144,11 +144,11 @@ class TickWriter:
         """Tick what landed, and return what is new about it."""
         state = self._context.state
         listed = state.plan.ticked_list(state.row.ticking)
-        tasks = [task for task in landed_unticked(state) if task.id not in self._done]
+        tasks = [task for task in _landed_unticked(state) if task.id not in self._done]
         if listed is None or not tasks:
             return []
         self._paths.update(await asyncio.to_thread(_files, self._context.repo.checkout, listed))
-        events = await asyncio.to_thread(tick_points, self._context.repo, self._context.run, listed, tasks)
+        events = await asyncio.to_thread(_tick_points, self._context.repo, self._context.run, listed, tasks)
         return [event for event in events if self._is_new(event)]
 
     def _is_new(self, event: ev.Event) -> bool:

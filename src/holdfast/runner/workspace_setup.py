@@ -40,7 +40,7 @@ class SetupFailedError(HoldfastError):
     exit_code = ExitCode.NEEDS_DECISION
 
     def __init__(self, failed: FailedCheck, run: str) -> None:
-        said = last_lines(failed.output)
+        said = _last_lines(failed.output)
         message = f"set-up failed: {failed.error}" + (f"; it said:\n{said}" if said else "")
         super().__init__(
             message,
@@ -56,7 +56,7 @@ class UnignoredOutputError(HoldfastError):
     exit_code = ExitCode.NEEDS_DECISION
 
 
-def last_lines(output: str) -> str:
+def _last_lines(output: str) -> str:
     """Return the end of what a command printed, as much as fits a message."""
     lines = output.strip().splitlines()[-_LINES_SHOWN:]
     return "\n".join(f"  {line}" for line in lines)[-_CHARS_SHOWN:]
@@ -71,7 +71,7 @@ async def set_up(context: RunContext, workspace: Path, owner: str, attempt: int)
     if not setting.setup and not setting.keep:
         return
     place = context.workspaces.pool.get(workspace.name)
-    digest = await asyncio.to_thread(setup_digest, context.repo, place, setting)
+    digest = await asyncio.to_thread(_setup_digest, context.repo, place, setting)
     record = read_record(place.setup_file)
     if record.complete and record.digest == digest:
         return
@@ -82,14 +82,14 @@ async def set_up(context: RunContext, workspace: Path, owner: str, attempt: int)
     await asyncio.to_thread(_settle, context, place, setting, digest)
 
 
-def setup_digest(repo: Repository, place: Workspace, setting: PlanWorkspace) -> str:
+def _setup_digest(repo: Repository, place: Workspace, setting: PlanWorkspace) -> str:
     """Return the digest of what set-up follows from: its commands and variables, and the files that it depends on."""
     globs = _globs(setting)
     files = repo.private_git.paths("ls-files", "-s", "-z", "--", *globs, index=place.index) if globs else ()
     return hashlib.sha256(msgspec.json.encode([setting, files], order="deterministic")).hexdigest()
 
 
-def is_changed_by(repo: Repository, setting: PlanWorkspace, old: str, new: str) -> bool:
+def _is_changed_by(repo: Repository, setting: PlanWorkspace, old: str, new: str) -> bool:
     """Tell whether the way from one commit to another changed a file that set-up depends on."""
     if not setting.setup_when or old == new:
         return False
@@ -99,7 +99,7 @@ def is_changed_by(repo: Repository, setting: PlanWorkspace, old: str, new: str) 
 
 def failed_by_work(context: RunContext, error: SetupFailedError, old: str, new: str) -> FailedCheck:
     """Return a failed set-up as the check that work from `old` to `new` failed. Raises the error if it is not the work's."""
-    if not is_changed_by(context.repo, context.state.plan.workspace, old, new):
+    if not _is_changed_by(context.repo, context.state.plan.workspace, old, new):
         raise error
     return error.failed
 

@@ -216,8 +216,8 @@ def plain_lines(out: TextIO) -> Observer:
     return write
 
 
-def _showable(event: Event) -> Event:
-    """Return an event without the secrets that a plan may hold."""
+def showable(event: Event) -> Event:
+    """Return an event for programs: without the secrets that a plan may hold."""
     if not isinstance(event, PlanAmended):
         return event
     from holdfast.reporting.notifications import without_secrets
@@ -229,7 +229,7 @@ def json_lines(out: TextIO) -> Observer:
     """Return an observer that writes every event as in the journal, one JSON object per line."""
 
     def write(events: Sequence[Event], _state: RunState) -> None:
-        for event in map(_showable, events):
+        for event in map(showable, events):
             write_line(encode_event(event).decode(), out)
 
     return write

@@ -15,7 +15,7 @@ from holdfast.core.state import RunState
 from holdfast.core.status import AttemptKind, TaskStatus
 from holdfast.reporting.needs_you import NeedOfTask, need_of
 from holdfast.reporting.spending import Spending, attempts_of
-from holdfast.views.event_text import event_sentence
+from holdfast.views.event_text import event_sentence, showable
 from holdfast.views.spending_text import spending_words
 from holdfast.views.status import MetricsView, RunView, StageView, StatusView, agent_of
 from holdfast.views.text import block, duration, local_time, one_line, table, timestamp
@@ -132,7 +132,7 @@ def inspection(
         stages=status.stages,
         metrics=status.metrics,
         tasks=tuple(_history(state, name, statuses[name], attempts.get(name, [])) for name in names),
-        events=tuple(EventLine(seq=r.seq, at=timestamp(r.at), event=r.event) for r in records),
+        events=tuple(EventLine(seq=r.seq, at=timestamp(r.at), event=showable(r.event)) for r in records),
     )
 
 

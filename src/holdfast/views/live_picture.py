@@ -12,7 +12,7 @@ from rich.text import Text
 
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
-from holdfast.core.status import TASK_IS_SETTLED, TaskStatus
+from holdfast.core.status import TASK_IS_OVER, TaskStatus
 from holdfast.reporting.displayed_status import reported_progress
 from holdfast.reporting.estimates import time_to_finish
 from holdfast.views.status import agent_of
@@ -22,7 +22,6 @@ _NARROW, _WIDE = 60, 110
 _NAME_MAX = 30
 _SURE_MAX = 0.95
 """A bar that is only an estimate never gets full: the agent says when it is done."""
-_NOTHING_TO_DO = TASK_IS_SETTLED | {TaskStatus.ABANDONED}
 _TROUBLES = {"limit": "at its provider's limit", "permission": "waits for permission"}
 
 
@@ -91,7 +90,7 @@ def estimate_of(state: RunState, now: float) -> Estimate:
     left = {
         row.id: 1.0 - (reported_progress(row) or 0.0) / 100
         for row in rows
-        if row.status not in _NOTHING_TO_DO and not row.latest.head
+        if row.status not in TASK_IS_OVER and not row.latest.head
     }
     typical = sum(measured) / len(measured) if measured else None
     return Estimate(typical, time_to_finish(state.plan, state.jobs, left, measured), now)

@@ -13,7 +13,7 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core.facts import NOWHERE, BranchFacts, Landing, ResultPlaces
-from holdfast.core.ids import snapshot_ref
+from holdfast.core.ids import short_name, snapshot_ref
 from holdfast.core.projection import RunRow, TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, TaskStatus
@@ -21,7 +21,7 @@ from holdfast.escapes import without_controls
 from holdfast.redaction import redact
 from holdfast.repo.commit_contents import (
     CommitLine,
-    FileChange,
+    FileStat,
     commit_lines,
     diffstat,
     line_counts,
@@ -29,7 +29,7 @@ from holdfast.repo.commit_contents import (
 )
 from holdfast.repo.landing import branch_facts, commits_outside_line
 from holdfast.repo.repository import Repository
-from holdfast.runner.landing.result_landing import moved_branch, no_branch, short_name
+from holdfast.runner.landing.result_landing import moved_branch, no_branch
 from holdfast.views.text import block, count, one_line
 
 PATCH_BYTES_MAX = 64 * 2**20
@@ -66,7 +66,7 @@ class TaskReview(msgspec.Struct, frozen=True, kw_only=True):
     commit: str | None
     checks: tuple[CheckView, ...]
     commits: tuple[CommitLine, ...] = ()
-    files: tuple[FileChange, ...] = ()
+    files: tuple[FileStat, ...] = ()
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +84,7 @@ class Review(msgspec.Struct, frozen=True, kw_only=True):
     landed_in: tuple[str, ...]
     notes: tuple[str, ...]
     tasks: tuple[TaskReview, ...]
-    files: tuple[FileChange, ...]
+    files: tuple[FileStat, ...]
     insertions: int
     deletions: int
     patch: str | None = None
@@ -262,7 +262,7 @@ def task_line(task: TaskReview) -> str:
     return f"{task.task}{title}  {said[task.work]}"
 
 
-def files_text(files: Sequence[FileChange]) -> list[str]:
+def files_text(files: Sequence[FileStat]) -> list[str]:
     """Return the names of files, one per line, as they can be shown."""
     return [without_controls(redact(one.path)) for one in files]
 

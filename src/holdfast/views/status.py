@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from holdfast.core.facts import NOWHERE, ResultPlaces
+from holdfast.core.ids import short_name
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import Origin, RunRow, TaskRow
 from holdfast.core.state import RunState
@@ -246,7 +247,7 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, places: ResultPlaces
         id=row.run,
         goal=row.goal,
         status=displayed_run_status(row, held=held),
-        branch=row.branch.removeprefix("refs/heads/"),
+        branch=short_name(row.branch),
         base=row.base,
         target=row.target,
         started_at=timestamp(stored.started_at),

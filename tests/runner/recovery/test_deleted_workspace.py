@@ -68,26 +68,27 @@ def test_without_a_snapshot_it_starts_again_uncharged(tmp_path: Path) -> None:
     assert trial.state().tasks["A"].charged == 0
 
 
-def test_a_lost_agents_deleted_workspace_is_not_called_unwritten(tmp_path: Path) -> None:
-    """Nobody looked into it, so nobody says that nothing was written."""
+def _lost_at_work(tmp_path: Path) -> Trial:
+    """Leave a run whose runner and agent were killed while the agent was at work."""
     here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
     script = f"echo half > half.txt; {here.give}; {never.take}"
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script, resume="continue")))
     runner = start_runner(trial)
     here.wait()
     kill_everything(trial, runner)
+    return trial
+
+
+def test_a_lost_agents_deleted_workspace_is_not_called_unwritten(tmp_path: Path) -> None:
+    """Nobody looked into it, so nobody says that nothing was written."""
+    trial = _lost_at_work(tmp_path)
     shutil.rmtree(_workspace(trial))
     assert "its workspace was deleted" in trial.preview()["A"].why
 
 
 def test_a_workspace_that_cannot_be_compared_is_called_unknown(tmp_path: Path) -> None:
     """The preview says what keeps it from looking."""
-    here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
-    script = f"echo half > half.txt; {here.give}; {never.take}"
-    trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script, resume="continue")))
-    runner = start_runner(trial)
-    here.wait()
-    kill_everything(trial, runner)
+    trial = _lost_at_work(tmp_path)
     os.mkfifo(_workspace(trial) / "half.pipe")
     (_workspace(trial) / "half.pipe").replace(_workspace(trial) / ".gitignore")
     seen = trial.preview()["A"]

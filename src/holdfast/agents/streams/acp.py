@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from holdfast.agents.streams import log_entries as entries
-from holdfast.agents.streams.dialect import StreamDialect, count, number, text
+from holdfast.agents.streams.dialect import count, number, text
 from holdfast.core import observations as obs
 
 _AUTH_REQUIRED = -32000
@@ -33,10 +33,8 @@ class AcpLine(StrEnum):
     DONE = "acp.done"
 
 
-class AcpStream(StreamDialect):
+class AcpStream(entries.DialectInPieces):
     """One conversation with an ACP agent."""
-
-    _text = ""
 
     def read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         """Yield what one line tells."""
@@ -59,20 +57,15 @@ class AcpStream(StreamDialect):
                 stop = text(event, "stop_reason")
                 yield _STOPS.get(stop, obs.AgentFinished())
 
-    def log_rest(self) -> Iterator[obs.LogEntry]:
-        """Yield a message that was cut off."""
-        yield from entries.message(self._text)
-
     def log(self, event: dict[str, Any]) -> Iterator[obs.LogEntry]:
-        """Yield how one line reads. A message in pieces is told once it is whole: when something else comes."""
+        """Yield how one line reads."""
         kind = text(event, "type")
         if kind == AcpLine.TEXT:
-            self._text += text(event, "text")
+            self._pieces += text(event, "text")
             return
         if kind in (AcpLine.USAGE, AcpLine.SESSION):
             return
-        yield from entries.message(self._text)
-        self._text = ""
+        yield from self._whole_message()
         match kind:
             case AcpLine.TOOL if tool := text(event, "tool"):
                 yield from entries.tool_call(tool, {})

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.agents.streams import log_entries as entries
-from holdfast.agents.streams.dialect import StreamDialect, count, mapping, number, text
+from holdfast.agents.streams.dialect import count, mapping, number, text
 from holdfast.core.observations import (
     Activity,
     AgentFinished,
@@ -18,7 +18,7 @@ from holdfast.core.observations import (
 )
 
 
-class GeminiStream(StreamDialect):
+class GeminiStream(entries.DialectInPieces):
     """What the model says comes in pieces, which are joined."""
 
     _text = ""
@@ -43,18 +43,13 @@ class GeminiStream(StreamDialect):
             case "result":
                 yield from self._result(event)
 
-    def log_rest(self) -> Iterator[LogEntry]:
-        """Yield a message that was cut off."""
-        yield from entries.message(self._text)
-
     def log(self, event: dict[str, Any]) -> Iterator[LogEntry]:
-        """Yield how one event reads. A message in pieces is told once it is whole: when something else comes."""
+        """Yield how one event reads."""
         kind = text(event, "type")
         if kind == "message" and text(event, "role") == "assistant":
-            self._text += text(event, "content")
+            self._pieces += text(event, "content")
             return
-        yield from entries.message(self._text)
-        self._text = ""
+        yield from self._whole_message()
         match kind:
             case "tool_use":
                 yield from entries.tool_call(text(event, "tool_name"), event.get("parameters"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.agents.streams.dialect import at, mapping, rows, text
+from holdfast.agents.streams.dialect import StreamDialect, rows, text
 from holdfast.core.observations import EntryKind, LogEntry
 
 _COMMANDS = ("command", "cmd", "script")
@@ -34,9 +34,23 @@ def error(words: str) -> Iterator[LogEntry]:
     yield LogEntry(EntryKind.ERROR, words.strip() or "an error without a message")
 
 
-def end(words: str = "") -> Iterator[LogEntry]:
+def end() -> Iterator[LogEntry]:
     """Yield the end of the agent's work as it tells it."""
-    yield LogEntry(EntryKind.END, words.strip() or "done")
+    yield LogEntry(EntryKind.END, "done")
+
+
+class DialectInPieces(StreamDialect):
+    """A dialect whose messages come in pieces. The log tells one once it is whole: when something else comes."""
+
+    _pieces = ""
+
+    def log_rest(self) -> Iterator[LogEntry]:
+        """Yield a message that was cut off."""
+        return self._whole_message()
+
+    def _whole_message(self) -> Iterator[LogEntry]:
+        words, self._pieces = self._pieces, ""
+        return message(words)
 
 
 def tool_call(name: str, arguments: Any) -> Iterator[LogEntry]:
@@ -116,7 +130,7 @@ def _as_text(output: Any) -> str:
         return output
     if isinstance(output, list):
         return "\n".join(filter(None, (_as_text(part) for part in output)))
-    for name in ("text", "output", "content", "value", "aggregated_output"):
-        if found := at(mapping({"it": output}, "it"), name):
-            return _as_text(found)
+    if isinstance(output, dict):
+        names = ("text", "output", "content", "value", "aggregated_output")
+        return next((_as_text(found) for name in names if (found := output.get(name))), "")
     return ""

@@ -21,14 +21,7 @@ from holdfast.core.outcome import (
 from holdfast.core.projection import TaskRow
 from holdfast.core.retry import CUT_SHORT, was_found_wanting
 from holdfast.core.status import FailureKind, NetworkAccess
-from holdfast.core.unrunnable import (
-    CANNOT_EXECUTE,
-    CommandFault,
-    fault_of,
-    program_named,
-    tree_path,
-    words_said,
-)
+from holdfast.core.unrunnable import CANNOT_EXECUTE, lacks_program, tree_path, words_said
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace import Workspace, WorkspaceGoneError
@@ -168,21 +161,14 @@ def first_objection(
     agent: Preset | None,
 ) -> Outcome | None:
     """Return the most telling reason not to accept the work; None if there is none."""
-    return next(_objections(context, task, exit_, work, heard, agent), None)
-
-
-def _objections(
-    context: RunContext,
-    task: TaskRow,
-    exit_: Exit,
-    work: WorkCommit,
-    heard: StreamSummary,
-    agent: Preset | None,
-) -> Iterator[Outcome]:
-    """Yield every reason not to accept the work, the most telling first."""
     sign = _work_sign(context, task, work)
     outcome = judge_outcome(exit_, heard, sign, task.latest.halt, _trouble_of_exit(exit_, agent))
     outcome = _unless_not_executed(context, task, exit_, outcome, agent)
+    return next(_objections(context, task, work, outcome), None)
+
+
+def _objections(context: RunContext, task: TaskRow, work: WorkCommit, outcome: Outcome) -> Iterator[Outcome]:
+    """Yield every reason not to accept the work, the most telling first."""
     if outcome.end is not OutcomeKind.DONE and outcome.failure is not FailureKind.NO_CHANGE:
         yield outcome
     for problem in work.problems:
@@ -212,9 +198,8 @@ def _unless_not_executed(
     if outcome.failure is not FailureKind.AGENT or exit_.code not in CANNOT_EXECUTE:
         return outcome
     output = context.fleet.output(context.agent_key(task)).data.decode(errors="replace")
-    named = program_named(exit_.code, output)
     argv = own or (agent.command if agent is not None else ())
-    if not named or tree_path(named) or fault_of(named, " ".join(argv), None) is not CommandFault.PLAN:
+    if not lacks_program(" ".join(argv), exit_.code, output):
         return outcome
     return Outcome(OutcomeKind.BLOCKED, FailureKind.ENVIRONMENT, words_said(output))
 

@@ -9,11 +9,11 @@ from holdfast.core import events as ev, ids
 from holdfast.core.commands import LandTasks
 from holdfast.core.projection import TaskRow
 from holdfast.errors import HoldfastError
-from holdfast.repo.landing import Conflicted, commit_merge, merge, move_branch, trailers
+from holdfast.repo.landing import LAND, Conflicted, commit_merge, merge, move_branch, trailers
 from holdfast.runner.context import RunContext
 from holdfast.runner.effect_errors import UnsyncedLandingError
 from holdfast.runner.verification.checks import ChecksStopped
-from holdfast.runner.verification.task_checks import cannot_run, check_merged, unrunnable
+from holdfast.runner.verification.task_checks import check_merged, unrunnable
 from holdfast.system_errors import as_holdfast_error
 
 
@@ -59,9 +59,11 @@ async def _prepare(context: RunContext, task: TaskRow, onto: str) -> _Prepared |
     if checks and merged != task.latest.tree:
         failed = await check_merged(context, task, checks, onto, commit)
         if failed is not None:
-            if said := await asyncio.to_thread(unrunnable, context, task, failed, onto, commit):
-                return cannot_run(context, task, failed, said)
-            await asyncio.to_thread(context.repo.keep, _merged_ref(context, task), commit)
+            if blocked := await asyncio.to_thread(unrunnable, context, task, failed, onto, commit):
+                return blocked
+            await asyncio.to_thread(
+                context.repo.keep, ids.merged_ref(context.run, task.id, task.attempt), commit
+            )
             return ev.MergeRefused(
                 task=task.id,
                 attempt=task.attempt,
@@ -114,7 +116,7 @@ async def _after_lost_race(context: RunContext, prepared: list[_Prepared], tip: 
     if not actual:
         await asyncio.to_thread(move_branch, context.repo, branch, tip, "")
         return again
-    name = branch.removeprefix("refs/heads/")
+    name = ids.short_name(branch)
     await asyncio.to_thread(context.repo.keep, ids.archive_ref(context.run, f"moved-{actual[:12]}"), actual)
     reason = (
         f"somebody else moved branch {name} from {tip[:12]} to {actual[:12]}; put it back with "
@@ -126,7 +128,7 @@ async def _after_lost_race(context: RunContext, prepared: list[_Prepared], tip: 
 def _keep_conflict(context: RunContext, task: TaskRow, onto: str, conflict: Conflicted) -> ev.Event:
     """Commit both sides with the markers in them, for a fresh agent to resolve."""
     commit = commit_merge(context.repo, conflict.tree, onto, task.latest.head, _message(context, task))
-    context.repo.keep(_merged_ref(context, task), commit)
+    context.repo.keep(ids.merged_ref(context.run, task.id, task.attempt), commit)
     return ev.MergeConflicted(
         task=task.id,
         attempt=task.attempt,
@@ -141,9 +143,5 @@ def _interrupted(task: TaskRow) -> ev.Event:
     return ev.LandingInterrupted(task=task.id, attempt=task.attempt)
 
 
-def _merged_ref(context: RunContext, task: TaskRow) -> str:
-    return ids.archive_ref(context.run, f"{task.id}-merged-{task.attempt}")
-
-
 def _message(context: RunContext, task: TaskRow) -> str:
-    return f"Land {context.state.specs[task.id].headline}\n\n{trailers(context.run, task.id, task.attempt)}"
+    return f"{LAND}{context.state.specs[task.id].headline}\n\n{trailers(context.run, task.id, task.attempt)}"

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.core.ids import archived_branch_ref
+from holdfast.core.ids import archived_branch_ref, run_branch, short_name
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RunStatus
 from holdfast.errors import ForeignCommitsError, HoldfastError, NeedsDecisionError
 from holdfast.journal.protocol import JournalReader
 from holdfast.repo.land_run import LandedRun, LandingMethod, discard_run, land_on_branch
-from holdfast.repo.landed_results import RESULT_TRAILER, RunTip, holds_results, is_recorded
+from holdfast.repo.landed_results import RESULT_TRAILER, RunTip, holds_result, is_recorded
 from holdfast.repo.landing import RUN_TRAILER
 from holdfast.repo.landing_lock import landing_lock
 from holdfast.repo.refs import result_places
@@ -47,7 +47,7 @@ class ResultToLand:
     def is_in(self, repo: Repository) -> bool:
         """Tell whether the branch holds the result already."""
         tip = repo.read_ref(f"refs/heads/{self.target}")
-        return bool(tip) and holds_results(repo, self.results, tip)
+        return bool(tip) and holds_result(repo, self.results[0], tip)
 
 
 def result_to_land(
@@ -62,11 +62,11 @@ def result_to_land(
         raise HoldfastError(
             f"run {row.run} began on no branch", "name the branch: `holdfast land --into BRANCH`"
         )
-    tip = result_tip(repo, row, accepted_tip)
+    tip = _result_tip(repo, row, accepted_tip)
     results, commit = [RunTip(row.run, tip)], tip
     for resolving in reversed(resolving_runs(journal, row.run, tip, target)):
         if resolving.status is RunStatus.COMPLETED and not _is_discarded(repo, resolving):
-            resolved = result_tip(repo, resolving)
+            resolved = _result_tip(repo, resolving)
             commit = resolved if commit == tip else commit
             results.append(RunTip(resolving.run, resolved))
     return ResultToLand(row, target, commit, tuple(results))
@@ -140,7 +140,7 @@ def remove_landed_branches(repo: Repository, result: ResultToLand) -> list[str]:
     with landing_lock(repo):
         tip = repo.read_ref(f"refs/heads/{result.target}")
         for one in result.results:
-            branch = f"refs/heads/holdfast/{one.run}"
+            branch = run_branch(one.run)
             if tip and repo.read_ref(branch) == one.tip and is_recorded(repo, one, tip):
                 discard_run(repo, one.run)
                 removed.append(short_name(branch))
@@ -150,7 +150,7 @@ def remove_landed_branches(repo: Repository, result: ResultToLand) -> list[str]:
 # -- the tip of a run branch ------------------------------------------------------------------------------------
 
 
-def result_tip(repo: Repository, row: RunRow, accepted_tip: str = "") -> str:
+def _result_tip(repo: Repository, row: RunRow, accepted_tip: str = "") -> str:
     """Return the commit with a run's result: of its branch, or of the archive if that was removed after it landed.
 
     Raises NeedsDecisionError if the user discarded it, ForeignCommitsError as `require_recorded_tip` does.
@@ -205,8 +205,3 @@ def no_branch(repo: Repository, row: RunRow) -> HoldfastError:
         f"run {row.run} has no branch {short_name(row.branch)}",
         f"`git for-each-ref refs/holdfast/{row.run}` shows what is kept",
     )
-
-
-def short_name(ref: str) -> str:
-    """Return a branch's name as git shows it."""
-    return ref.removeprefix("refs/heads/")

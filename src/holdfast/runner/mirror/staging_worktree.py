@@ -67,8 +67,8 @@ def staging_problem(repo: Repository, row: RunRow) -> str:
         return ""
 
 
-def remove_staging_worktree(repo: Repository, row: RunRow) -> str:
-    """Remove the staging worktree of a landed or discarded run; return what prevents that, or nothing.
+def remove_staging(repo: Repository, row: RunRow) -> str:
+    """Remove the staging worktree of a landed or discarded run; return a sentence if it must stay, to follow another.
 
     It is no problem if it is gone or not ours. While a runner holds the run, it stays. The run may no longer be mirrored,
     so every system that has such a folder is asked.
@@ -81,14 +81,8 @@ def remove_staging_worktree(repo: Repository, row: RunRow) -> str:
     except LeaseHeldError:
         return ""
     except HoldfastError as error:
-        return f"{error.message}; {error.hint}"
+        return f" {error.message}; {error.hint}."
     return ""
-
-
-def remove_staging(repo: Repository, row: RunRow) -> str:
-    """Remove a run's staging worktree. Return a sentence if it must stay, else an empty string."""
-    problem = remove_staging_worktree(repo, row)
-    return f" {problem}." if problem else ""
 
 
 def _show(repo: Repository, row: RunRow) -> None:

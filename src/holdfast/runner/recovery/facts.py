@@ -12,6 +12,7 @@ from dataclasses import replace
 from holdfast.core import events as ev
 from holdfast.core.event_codec import Recorded
 from holdfast.core.facts import BranchFacts, Equivalent, Facts, Sighting
+from holdfast.core.ids import short_name
 from holdfast.core.projection import RunRow, TaskRow
 from holdfast.core.reconcile import vanished
 from holdfast.core.state import RunState
@@ -70,7 +71,7 @@ def require_base(row: RunRow, facts: Facts) -> None:
     """Raise RepositoryError if the run branch was moved off the commit that the run began with."""
     if facts.branch.descends_from_base:
         return
-    name = row.branch.removeprefix("refs/heads/")
+    name = short_name(row.branch)
     raise RepositoryError(
         f"branch {name} no longer descends from {row.base[:12]}, where the run began",
         f"Put it back with `git update-ref {row.branch} {row.tip}` and resume.",
@@ -91,7 +92,7 @@ def require_own_branch(row: RunRow, facts: Facts, accepted: str = "") -> None:
     if not facts.foreign or (accepted and tip.startswith(accepted)):
         return
     claimed = [landing.task for landing in facts.branch.landings if landing.commit in facts.foreign]
-    name, number = row.branch.removeprefix("refs/heads/"), len(facts.foreign)
+    name, number = short_name(row.branch), len(facts.foreign)
     listed = ", ".join(commit[:12] for commit in facts.foreign[:_COMMITS_SHOWN])
     raise ForeignCommitsError(
         f"branch {name} is at {tip[:12]}, not at {row.tip[:12]}, where the run left it. {number} of its commits "

@@ -46,8 +46,7 @@ from holdfast.runner.attempts.snapshots import take_torn_files
 from holdfast.runner.health import runs_missing_in_journal
 
 Ask = Callable[[str, bool], bool]
-"""Asks the user a question; the second argument tells whether git shows that the answer is yes."""
-"""Asks the user a question whose safe answer is no."""
+"""Asks the user a question whose safe answer is no; the second argument tells whether git shows that it is yes."""
 _TornFiles = dict[tuple[str, int], str]
 """The commits of files that a power cut may have torn, by task and attempt; empty where there was nothing."""
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.base_check import cannot_run
+from holdfast.core.unrunnable import lacks_program
 from holdfast.repo.files import remove, write_atomically
 from holdfast.runner.context import RunContext
 from holdfast.runner.verification.checks import ChecksStopped, run_checks
@@ -50,7 +51,7 @@ async def check_base(context: RunContext) -> list[ev.Event]:
             check=failed.command,
             error=failed.error,
             detail=failed.output,
-            unrunnable=cannot_run(failed.command, failed.code, failed.output),
+            unrunnable=lacks_program(failed.command, failed.code, failed.output),
         )
     ]
 
@@ -66,6 +67,7 @@ def _remember(held: Path) -> None:
     """Write down that the checks held, and forget the oldest of many. If that is lost, they run once more."""
     held.parent.mkdir(exist_ok=True)
     write_atomically(held, b"")
-    files = sorted(held.parent.iterdir(), key=lambda path: path.stat().st_mtime)
-    for path in files[:-_REMEMBERED_MAX]:
-        remove(path)
+    with suppress(FileNotFoundError):  # of another runner, which writes or forgets at the same time
+        files = sorted(held.parent.iterdir(), key=lambda path: path.stat().st_mtime)
+        for path in files[:-_REMEMBERED_MAX]:
+            remove(path)

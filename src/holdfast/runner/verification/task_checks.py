@@ -36,8 +36,8 @@ async def check_task(context: RunContext, name: str) -> list[ev.Event]:
     if failed is None:
         passed = ev.ChecksSucceeded if spec.validators else ev.TaskVerified
         return [passed(task=name, attempt=task.attempt)]
-    if said := await asyncio.to_thread(unrunnable, context, task, failed, task.base, task.latest.head):
-        return [cannot_run(context, task, failed, said)]
+    if blocked := await asyncio.to_thread(unrunnable, context, task, failed, task.base, task.latest.head):
+        return [blocked]
     words = failed.error + _absent(context.workspaces.left_behind(task))
     return [
         ev.ChecksFailed(
@@ -59,20 +59,22 @@ async def check_merged(
         return failed_by_work(context, error, onto, commit)
 
 
-def unrunnable(context: RunContext, task: TaskRow, failed: FailedCheck, before: str, now: str) -> str:
-    """Return what the shell said of a check that it could not execute, if that is the plan's or the machine's fault.
+def unrunnable(
+    context: RunContext, task: TaskRow, failed: FailedCheck, before: str, now: str
+) -> ev.VerificationBlocked | None:
+    """Return that finished work waits because a check of it cannot be executed; None if an agent may be to blame.
 
     `before` and `now` are the commits without and with the work. What the task may have been to create is told to one more
     agent first.
     """
     named = program_named(failed.code, failed.output)
     if not named:
-        return ""
+        return None
     fault = fault_of(named, failed.command, _file_of_tree(context, tree_path(named), before, now))
     told = [one for one in task.failures[task.forgiven :] if one.check == failed.command]
     if fault is CommandFault.UNSURE and any(program_named(failed.code, one.detail) == named for one in told):
         fault = CommandFault.PLAN
-    return words_said(failed.output) if fault is CommandFault.PLAN else ""
+    return _blocked(context.run, task, failed) if fault is CommandFault.PLAN else None
 
 
 def _file_of_tree(context: RunContext, path: str, before: str, now: str) -> TreePath | None:
@@ -82,12 +84,10 @@ def _file_of_tree(context: RunContext, path: str, before: str, now: str) -> Tree
     return TreePath(bool(was), bool(is_now), path in context.repo.changed_files(before, now))
 
 
-def cannot_run(context: RunContext, task: TaskRow, failed: FailedCheck, said: str) -> ev.Event:
-    """Return that finished work waits because a check of it cannot be executed: no agent is to blame."""
-    run = context.run
+def _blocked(run: str, task: TaskRow, failed: FailedCheck) -> ev.VerificationBlocked:
     error = (
-        f"the check `{failed.command}` cannot be executed: {said}. Correct the plan and `holdfast amend {run}`, or install "
-        f"the program and `holdfast resume {run}`: the work is then checked, not done again"
+        f"the check `{failed.command}` cannot be executed: {words_said(failed.output)}. Correct the plan and "
+        f"`holdfast amend {run}`, or install the program and `holdfast resume {run}`: the work is then checked, not done again"
     )
     return ev.VerificationBlocked(
         task=task.id, attempt=task.attempt, failure=FailureKind.UNRUNNABLE, error=error, detail=failed.output

@@ -78,7 +78,8 @@ class _ProviderGone(ChecksStopped):
 async def validate_task(context: RunContext, name: str) -> list[ev.Event]:
     """Run the validators that have given no score yet, then compare the mean of all scores with the gate.
 
-    One that gives no score is asked again later, and nobody is charged for it. Validators that scored before a crash do not run again. What validators write is not kept.
+    One that gives no score is asked again later, and nobody is charged for it. Validators that scored before a crash do not
+    run again. What validators write is not kept.
     """
     task, spec = context.state.tasks[name], context.state.specs[name]
     missing = [
@@ -124,7 +125,7 @@ async def _run_validator(
     text = build_validation_brief(context.state, task, validator, *work)
     spec = partial(_launch, context, validator, workspace, text)
     key, ended = await run_to_end(context, task.id, task.attempt, f"validator-{validator.id}", spec)
-    name = "" if validator.run else validator.agent or context.state.plan.agent
+    name = context.state.plan.agent_of(validator)
     opinion: _Opinion | _NoScoreError = _NoScoreError("its process was lost, and lost again")
     spent = Spent()
     if ended is not None:
@@ -202,7 +203,7 @@ def _launch(
 def _agent_of(context: RunContext, validator: Validator) -> Preset | None:
     """Return the agent that a validator asks; None if it is a command."""
     plan = context.state.plan
-    return None if validator.run else find_agent(validator.agent or plan.agent, plan.agents, context.presets)
+    return None if validator.run else find_agent(plan.agent_of(validator), plan.agents, context.presets)
 
 
 def _read_opinion(
@@ -218,7 +219,7 @@ def _read_opinion(
         raise _NoScoreError("its output was changed by another program, or is too long to be kept")
     if validator.run:
         return _opinion(ended, output.data, reports)
-    name = validator.agent or context.state.plan.agent
+    name = context.state.plan.agent_of(validator)
     provider = provider_of(context.state, name).provider
     if heard.trouble is AgentTrouble.LIMIT:
         raise _ProviderGone(provider_parked(context, provider, ended.token, heard, time.time()))
