@@ -235,7 +235,8 @@ class RunLoop:
             timeout = min(max(0.0, wake_at - self._context.clock()), _SLEEP_MAX_S)
         if self._context.state.row.status is RunStatus.RUNNING:
             try:
-                await asyncio.wait_for(self._inbox.woken.wait(), timeout)
+                async with asyncio.timeout(timeout):
+                    await self._inbox.woken.wait()
             except TimeoutError:
                 return
         self._inbox.woken.clear()
