@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core import events as ev
 from holdfast.core.brief import BriefFacts, build_brief
@@ -14,9 +15,9 @@ from holdfast.core.plan import AgentProvider, Limits
 from holdfast.core.projection import Taken
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
-from holdfast.core.status import AttemptKind, RunStatus, TaskStatus
+from holdfast.core.status import AttemptKind, FailureKind, RunStatus, TaskStatus
 from holdfast.core.task_transitions import IllegalEventError
-from tests.core.builders import begin, failed, plan, settle, start, task
+from tests.core.builders import ATTACHED, begin, failed, plan, settle, start, task
 
 
 def _asked(question: str = "Which?", *options: str) -> ev.QuestionAsked:
@@ -204,6 +205,20 @@ def test_a_check_that_fails_charges_nothing_and_the_task_stays_with_the_person()
     assert row.taken == Taken(start="base", ready=True, place="p")
     assert settle(state) == []
     assert "it broke" in state.row.reason
+
+
+@pytest.mark.parametrize("failure", [FailureKind.ENVIRONMENT, FailureKind.UNRUNNABLE])
+def test_what_is_given_anew_takes_the_place_of_work_that_waits_for_its_checks(failure: FailureKind) -> None:
+    """It is taken in; what waited is not checked beside it."""
+    state = _taken()
+    state.apply(ev.TaskGiven(task="a"))
+    settle(state)
+    done = ev.AttemptDone(task="a", attempt=1, token="a-token1", head="mine", tree="t")
+    state.apply_all([done, ev.ChecksStarted(task="a", attempt=1)])
+    state.apply(ev.VerificationBlocked(task="a", attempt=1, failure=failure, error="no program"))
+    state.apply_all([ev.TaskGiven(task="a"), replace(ATTACHED, epoch=state.row.epoch + 1)])
+    assert settle(state) == ["a"]
+    assert (state.tasks["a"].attempt, state.tasks["a"].status) == (2, TaskStatus.RUNNING)
 
 
 def test_a_task_that_is_given_back_has_all_attempts_and_the_persons_work() -> None:
