@@ -91,7 +91,9 @@ class RunLoop:
             while self._context.state.row.status is RunStatus.RUNNING:
                 self._turn()
                 await self._wait()
-        return self._context.state.row.status
+            # Somebody may have skipped a task while a workspace of it was made for a person: that ends under our lease, too.
+            async with self._context.workspaces.hand_over_lock:
+                return self._context.state.row.status
 
     def record_at_rest(self, events: Sequence[ev.Event]) -> None:
         """Record what is known only after the run rests. The rest is durable: a journal error is harmless."""
