@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from holdfast.core import events as ev
 from holdfast.core.brief import BriefFacts, build_brief
 from holdfast.core.commands import HandOver, StartAttempt
-from holdfast.core.decide import decide
+from holdfast.core.decide import decide, leads_on
 from holdfast.core.facts import BranchFacts, Facts
 from holdfast.core.people import QUESTIONS_MAX, open_questions
 from holdfast.core.plan import AgentProvider, Limits
@@ -17,7 +17,7 @@ from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
 from holdfast.core.status import AttemptKind, FailureKind, RunStatus, TaskStatus
 from holdfast.core.task_transitions import IllegalEventError
-from tests.core.builders import ATTACHED, begin, failed, plan, settle, start, task
+from tests.core.builders import ATTACHED, begin, failed, plan, settle, start, task, walk
 
 
 def _asked(question: str = "Which?", *options: str) -> ev.QuestionAsked:
@@ -167,6 +167,20 @@ def test_an_attempt_under_way_ends_before_the_person_gets_the_task() -> None:
     state = begin(plan((task("a"),)))
     state.apply_all([start("a", 1), ev.TaskTaken(task="a")])
     assert (state.tasks["a"].status, decide(state, 0.0)) == (TaskStatus.RUNNING, [])
+
+
+def test_work_that_is_handed_over_holds_nobody_back_any_more() -> None:
+    """Its check could not run, so nothing else started. As soon as a person has it, the others do."""
+    state = begin(plan((task("a"), task("b")), limits=Limits(jobs=1)))
+    walk(state, "a", "verifying")
+    state.apply(
+        ev.VerificationBlocked(task="a", attempt=1, failure=FailureKind.UNRUNNABLE, error="no program")
+    )
+    state.apply(ev.TaskTaken(task="a"))
+    taken = decide(state, 0.0)
+    assert (taken, leads_on(taken)) == ([HandOver("a", "a-head1")], True)
+    state.apply(ev.HandOverStarted(task="a", start="a-head1"))
+    assert settle(state) == ["b"]
 
 
 def test_a_hand_over_that_was_cut_short_begins_again() -> None:

@@ -100,9 +100,10 @@ def decide(state: RunState, now: float) -> list[Command]:
 def leads_on(commands: Sequence[Command]) -> bool:
     """Tell whether `decide` may return more once the intents of these commands are applied.
 
-    Only a decision without an effect leads to another one. Effects lead on by their results, which are events.
+    A decision without an effect leads to another one. So does a hand-over: work that waited for its checks, and held others
+    back, is the person's then. Other effects lead on by their results, which are events.
     """
-    return any(type(command) is RecordEvent for command in commands)
+    return any(type(command) in (RecordEvent, HandOver) for command in commands)
 
 
 def next_wake(state: RunState, now: float) -> float | None:
