@@ -11,8 +11,9 @@ import msgspec
 
 from tests.crash.coverage import DISK_FAULTS, FAULTS
 from tests.crash.invariants import Harm
+from tests.crash.operations import OPERATIONS
 
-ROWS = ("run", "resume", "land", "discard", "stop", "adopt", "rebuild", "clean", "reset")
+ROWS = tuple(dict.fromkeys(operation.name for operation in OPERATIONS))
 COLUMNS = {
     "kill": "kill",
     "after": "kill after",
