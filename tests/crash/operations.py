@@ -653,8 +653,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "taken-in",
         _given,
         CARRY_ON,
-        # What a failing disk kept from being committed comes back to the person, who gives it again.
-        lambda _: (NextCommand(CARRY_ON, (0, 3)), NextCommand(GIVE, (0, 2)), NextCommand(CARRY_ON)),
+        _continue,
         _completes(_BY_HAND),
         NextCommand(CARRY_ON),
         has_agents=True,
