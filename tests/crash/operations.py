@@ -27,6 +27,7 @@ from tests.crash.sample_run import (
     CARRY_ON,
     COMMANDS,
     CONFLICT,
+    LIMITS,
     RESOLVE,
     RUN,
     START,
@@ -262,7 +263,7 @@ _CORRECTED = SamplePlan(
         (SampleTask("a", command("echo a >> a"), check=("a", "a")), SampleTask("c", command("echo c >> c"))),
     ),
     lines={"shared": ("base",), "kept": ("kept",), "a": ("a",), "c": ("c",)},
-    limits={"jobs": 1, "attempts": 1},
+    limits={**LIMITS, "jobs": 1},
 )
 
 
