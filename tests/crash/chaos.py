@@ -80,7 +80,7 @@ class Chaos:
         runner = self._start(trial)
         deadline = time.monotonic() + DEADLINE_S
         next_kill = 0.0
-        while runner.poll() is None or not self._is_over(trial):
+        while runner.poll() is None or not self._is_over(trial, runner):
             assert time.monotonic() < deadline, f"seed {self.seed}: the run did not end"
             if runner.poll() is not None:
                 runner = self._start(trial)
@@ -117,12 +117,15 @@ class Chaos:
             start_new_session=True,
         )
 
-    def _is_over(self, trial: Trial) -> bool:
-        """Tell whether the run has come to its end. Whoever it waits for does what it needs, and it goes on."""
+    def _is_over(self, trial: Trial, runner: subprocess.Popen[bytes]) -> bool:
+        """Tell whether the run has come to its end. Whoever it waits for does what it needs, and it goes on.
+
+        A runner that was killed may not have seen what was decided before.
+        """
         status = trial.stored().row.status
         if status is RunStatus.BLOCKED and self.person is not None:
             self.person.settle()
-            return not self.person.has_acted
+            return runner.returncode > 0 and not self.person.has_acted
         return status in (RunStatus.COMPLETED, RunStatus.BLOCKED)
 
     def _kill(self, trial: Trial, runner: subprocess.Popen[bytes], dice: random.Random) -> None:
