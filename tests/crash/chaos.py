@@ -90,6 +90,8 @@ class Chaos:
                 if self.person is not None:
                     self.person.act(dice)
             time.sleep(_POLL_S)
+        if self.person is not None:
+            self.person.finish()
         return trial
 
     def _begin(self) -> Trial:

@@ -77,10 +77,14 @@ class Person:
         if choices:
             self._type(dice.choice(choices))
 
-    def settle(self) -> None:
-        """Do to the end all that the run waits for."""
+    def finish(self) -> None:
+        """Wait for the command that is at work, if any."""
         if self.command is not None:
             self.command.wait(_COMMAND_S)
+
+    def settle(self) -> None:
+        """Do to the end all that the run waits for."""
+        self.finish()
         tasks = list(self.trial.state().tasks.values())
         for words in [*self._answers(tasks), *self._gifts(tasks)]:
             self._type(words)
