@@ -78,6 +78,7 @@ bench: $(READY)               ## figures, as a table and as JSON
 
 crash: $(READY)               ## random kills, every crash point of every operation (docs/kill-matrix.md), every power cut
 	$(BIN)/python -m tests.crash.chaos
+	$(BIN)/python -m tests.crash.chaos --person
 	$(BIN)/python -m tests.crash.command_pairs --rounds 30
 	$(BIN)/python -m tests.crash.matrix
 	$(BIN)/python -m tests.crash.power_cut --all

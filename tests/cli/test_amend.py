@@ -101,6 +101,23 @@ def test_what_landed_is_not_done_again(blocked: Cli) -> None:
     assert blocked.project.git("show", f"holdfast/{RUN}:a.txt") == "a"
 
 
+def test_a_landing_that_somebody_put_back_is_known_before_the_plan_is_amended(blocked: Cli) -> None:
+    """Otherwise it would have landed before a task that it needs only since then."""
+    ref, tip = f"refs/heads/holdfast/{RUN}", blocked.task("a")["merge_commit"]
+    blocked.project.git("update-ref", ref, f"{tip}^")
+    assert blocked("resume", "--yes").code == 1
+    assert blocked.task("a")["status"] == "pending"
+    blocked.project.git("update-ref", ref, tip)
+    blocked.plan(writes("a", needs=["c"]), writes("b"), writes("c"), limits={"attempts": 1})
+    refused = blocked("amend", "--yes")
+    assert (refused.code, "task a is on the run branch again" in refused.err) == (2, True)
+    assert blocked("resume", "--yes").code == 1
+    assert blocked("amend", "--yes").code == 0
+    assert blocked("resume", "--yes").code == 0
+    assert blocked.task("a")["merge_commit"] == tip
+    assert blocked("doctor").code == 0
+
+
 def test_a_plan_that_the_run_has_is_said_and_nothing_is_asked(blocked: Cli) -> None:
     """Also if what landed is written otherwise in the file."""
     blocked.plan(writes("a", title="x"), fails("b", needs=["a"]), limits={"attempts": 1})

@@ -69,6 +69,25 @@ def test_a_failed_check_comes_back_to_the_person_and_charges_nothing(tmp_path: P
     assert cli.task("b")["attempts"] == 3
 
 
+def test_what_is_given_anew_replaces_what_waited_for_a_check(tmp_path: Path) -> None:
+    """A check could not run. The person gives again: that is checked and lands, not what waited."""
+    tool = tmp_path / "tool"
+    cli = Cli.of(tmp_path / "p", fails("b", verify=[str(tool)]), limits={"attempts": 1, "jobs": 2})
+    assert cli("run", "--yes").code == 1
+    _take(cli, mine="first\n")
+    assert cli("give", "b").code == 0
+    assert cli("resume", "--yes").code == 3
+    tool.write_text("#!/bin/sh\ngrep -q second mine\n")
+    tool.chmod(0o755)
+    (_workspace(cli) / "mine").write_text("second\n")
+    assert cli("give", "b").code == 0
+    (foretold,) = cli.json("resume", "--dry-run")["report"]["tasks"]
+    assert foretold["move"] == "collect"
+    done = cli("resume", "--yes")
+    assert done.code == 0, done.err
+    assert git(cli.here, "show", "holdfast/01-try-it:mine") == "second"
+
+
 def test_what_is_given_back_is_continued_by_an_agent(tmp_path: Path) -> None:
     """It finds the person's work, and has all attempts."""
     script = "test -f mine && echo done > done.txt"

@@ -208,6 +208,22 @@ def test_a_lower_limit_of_attempts_leaves_none() -> None:
     assert (state.tasks["a"].status, state.tasks["a"].charged) == (TaskStatus.ABANDONED, 1)
 
 
+def test_a_lower_limit_of_attempts_leaves_a_task_that_waits_for_a_person_the_one_it_waits_with() -> None:
+    """It goes on once somebody helped, and its failure is within the limit."""
+    state = begin(plan((task("a"),), limits=Limits(attempts=3)))
+    walk(state, "a", "running")
+    state.apply(failed("a", 1))
+    walk(state, "a", "running")
+    state.apply(
+        ev.AttemptBlocked(task="a", attempt=2, token="a-token2", failure=FailureKind.PERMISSION, error="help")
+    )
+    _amend(state, replace(state.plan, limits=Limits(attempts=1)))
+    assert settle(_resumed(state)) == ["a"]
+    state.apply(failed("a", 3))
+    settle(state)
+    assert (state.tasks["a"].status, state.tasks["a"].charged) == (TaskStatus.ABANDONED, 1)
+
+
 def test_a_higher_limit_of_attempts_gives_an_abandoned_task_those_that_are_left() -> None:
     """New limits apply from then on."""
     state = begin(plan((task("a"),), limits=Limits(attempts=1)))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.core import events as ev
 from holdfast.core.brief import BriefFacts, build_brief
 from holdfast.core.commands import HandOver, StartAttempt
-from holdfast.core.decide import decide
+from holdfast.core.decide import decide, leads_on
 from holdfast.core.facts import BranchFacts, Facts
 from holdfast.core.people import QUESTIONS_MAX, open_questions
 from holdfast.core.plan import AgentProvider, Limits
@@ -16,7 +17,7 @@ from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
 from holdfast.core.status import AttemptKind, FailureKind, RunStatus, TaskStatus
 from holdfast.core.task_transitions import IllegalEventError
-from tests.core.builders import begin, failed, plan, settle, start, task, walk
+from tests.core.builders import ATTACHED, begin, failed, plan, settle, start, task, walk
 
 
 def _asked(question: str = "Which?", *options: str) -> ev.QuestionAsked:
@@ -168,6 +169,20 @@ def test_an_attempt_under_way_ends_before_the_person_gets_the_task() -> None:
     assert (state.tasks["a"].status, decide(state, 0.0)) == (TaskStatus.RUNNING, [])
 
 
+def test_work_that_is_handed_over_holds_nobody_back_any_more() -> None:
+    """Its check could not run, so nothing else started. As soon as a person has it, the others do."""
+    state = begin(plan((task("a"), task("b")), limits=Limits(jobs=1)))
+    walk(state, "a", "verifying")
+    state.apply(
+        ev.VerificationBlocked(task="a", attempt=1, failure=FailureKind.UNRUNNABLE, error="no program")
+    )
+    state.apply(ev.TaskTaken(task="a"))
+    taken = decide(state, 0.0)
+    assert (taken, leads_on(taken)) == ([HandOver("a", "a-head1")], True)
+    state.apply(ev.HandOverStarted(task="a", start="a-head1"))
+    assert settle(state) == ["b"]
+
+
 def test_a_hand_over_that_was_cut_short_begins_again() -> None:
     """Nobody had been told of the workspace."""
     state = begin(plan((task("a"),)))
@@ -218,6 +233,20 @@ def test_a_check_that_fails_charges_nothing_and_the_task_stays_with_the_person()
     assert row.taken == Taken(start="base", ready=True, place="p")
     assert settle(state) == []
     assert "it broke" in state.row.reason
+
+
+@pytest.mark.parametrize("failure", [FailureKind.ENVIRONMENT, FailureKind.UNRUNNABLE])
+def test_what_is_given_anew_takes_the_place_of_work_that_waits_for_its_checks(failure: FailureKind) -> None:
+    """It is taken in; what waited is not checked beside it."""
+    state = _taken()
+    state.apply(ev.TaskGiven(task="a"))
+    settle(state)
+    done = ev.AttemptDone(task="a", attempt=1, token="a-token1", head="mine", tree="t")
+    state.apply_all([done, ev.ChecksStarted(task="a", attempt=1)])
+    state.apply(ev.VerificationBlocked(task="a", attempt=1, failure=failure, error="no program"))
+    state.apply_all([ev.TaskGiven(task="a"), replace(ATTACHED, epoch=state.row.epoch + 1)])
+    assert settle(state) == ["a"]
+    assert (state.tasks["a"].attempt, state.tasks["a"].status) == (2, TaskStatus.RUNNING)
 
 
 def test_a_task_that_is_given_back_has_all_attempts_and_the_persons_work() -> None:

@@ -101,7 +101,7 @@ def test_a_seed_is_always_the_same_run() -> None:
 def test_a_jump_of_the_clock_changes_no_decision(jump: float) -> None:
     """A day forward or back: the same events until the run rests, but for the time of day at which limits end."""
     jumps = [0, 0]
-    for seed in range(200):
+    for seed in range(200):  # as many as it takes to meet limits more than twenty times
         steady, jumping = Simulation(seed), Simulation(seed)
         faults = [(at, "clock jump", jump) for at in (40.0, 10.0)]
         assert _timeless(jumping.play_until_rest(faults)) == _timeless(steady.play_until_rest([]))

@@ -20,7 +20,7 @@ from holdfast.core import events as ev
 from holdfast.core.event_codec import encode_event
 from holdfast.core.facts import BranchFacts
 from holdfast.core.invariants import Evidence, Violation, fold_violations, violations
-from holdfast.core.status import RunStatus
+from holdfast.core.status import AttemptKind, RunStatus
 from tests.crash.evidence import GitObjects, Moment, processes_of, reachable
 from tests.crash.sample_run import CONFLICT, RUN, Checkout, SamplePlan
 
@@ -153,11 +153,11 @@ _FORETOLD = {
     "wait": ("nothing",),
     "leave": ("nothing",),
     "re-attach": ("agent",),
-    # What a person gave is taken in by an attempt that starts then.
-    "collect": ("agent", "start"),
+    "collect": ("agent", "take in"),
     # An agent whose supervisor has not written its record yet is found a moment later.
     "run": ("start", "agent"),
-    "redo": ("start",),
+    # What a person gave back is taken in before an agent goes on from it.
+    "redo": ("start", "take in"),
     "check": ("check",),
     "land": ("land",),
 }
@@ -179,8 +179,14 @@ def _first_steps(events: Sequence[ev.Event]) -> dict[str, str]:
         if isinstance(event, ev.AgentsReattached):
             steps |= dict.fromkeys((*event.working, *event.finished), "agent")
         elif isinstance(event, ev.TaskEvent) and type(event) in _STEPS:
-            steps.setdefault(event.task, _STEPS[type(event)])
+            steps.setdefault(event.task, _step(event))
     return steps
+
+
+def _step(event: ev.TaskEvent) -> str:
+    if isinstance(event, ev.AttemptStarted) and event.attempt_kind is AttemptKind.PERSON:
+        return "take in"
+    return _STEPS[type(event)]
 
 
 def redone(cuts: Sequence[BeforeCrash], end: Moment) -> int:

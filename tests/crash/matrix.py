@@ -7,7 +7,7 @@
     python -m tests.crash.matrix --every 20               a sample: every twentieth point, and the page says so
 
 What is equal to what is in `coverage.py`, what is judged in `operations.py`. Each result is written to a file as it
-comes. A part of the matrix (`--operation`, `--fault`) is printed and does not replace the page.
+comes. A part of the matrix (`--operation`, `--fault`) is printed and does not replace the page; `matrix_page.py` adds it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ import msgspec
 
 from tests.crash.coverage import DISK_FAULTS, FAULTS, LeftDisk, Target, equal_to_kills, left_disks, targets
 from tests.crash.faults import Point, Program
-from tests.crash.matrix_page import Header, Matrix, Result, read_results, write_page
+from tests.crash.matrix_page import PAGE, Header, Matrix, Result, read_results, write_page
 from tests.crash.operations import OPERATIONS
 from tests.crash.preloaded_program import PreloadedProgram
 from tests.crash.recording import record
@@ -44,7 +44,6 @@ from tests.crash.shell_loop import NAME as LOOP, LoopTrial
 from tests.crash.sweep import command_for
 from tests.crash.trial import CrashTrial, PlannedFault, TrialResult
 
-PAGE = ROOT / "docs" / "kill-matrix.md"
 RESULTS = ROOT / "tests" / "crash" / "build"
 WORKERS = 2 * (os.cpu_count() or 1)
 """A cycle waits for about half its time, mostly for one process to wake up another."""

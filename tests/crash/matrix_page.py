@@ -1,7 +1,11 @@
-"""The results of the kill matrix: their file, the counts, and the page docs/kill-matrix.md. Breaks nothing."""
+"""The results of the kill matrix: their file, the counts, and the page docs/kill-matrix.md. Breaks nothing.
+
+python -m tests.crash.matrix_page FILE…    show results of single operations on the page, until all of it is made again
+"""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,8 +15,11 @@ import msgspec
 
 from tests.crash.coverage import DISK_FAULTS, FAULTS
 from tests.crash.invariants import Harm
+from tests.crash.operations import OPERATIONS
+from tests.crash.sample_run import ROOT
 
-ROWS = ("run", "resume", "land", "discard", "stop", "adopt", "rebuild", "clean", "reset")
+PAGE = ROOT / "docs" / "kill-matrix.md"
+ROWS = tuple(dict.fromkeys(operation.name for operation in OPERATIONS))
 COLUMNS = {
     "kill": "kill",
     "after": "kill after",
@@ -87,6 +94,7 @@ class Matrix:
     cycle_s: float = 0.0
     played_back: set[str] = field(default_factory=set)
     equal: dict[str, Mapping[str, int]] = field(default_factory=dict)
+    points: dict[str, int] = field(default_factory=dict)
     results: dict[tuple[str, str, int], Result] = field(default_factory=dict)
 
     def take(self, result: Result) -> None:
@@ -102,6 +110,7 @@ class Matrix:
                 del self.results[key]
         elif result.event == "listed":
             self.equal[result.operation] = result.covers
+            self.points[result.operation] = result.points
         elif result.event == "done":
             self.played_back.add(result.operation)
         else:
@@ -124,11 +133,15 @@ class Matrix:
         """Return how many broken points of Holdfast's own did any harm."""
         return sum(bool(result.harms) for result in self.results.values() if result.operation != loop)
 
-    def cells(self) -> dict[tuple[str, str], Cell]:
-        """Return the counts, by the operation's name and the fault."""
+    def cells(self, *, by_situation: bool = False) -> dict[tuple[str, str], Cell]:
+        """Return the counts, by the operation's name, with its situation if so wished, and the fault."""
         cells: dict[tuple[str, str], Cell] = {}
+
+        def row_of(operation: str) -> str:
+            return operation if by_situation else operation.partition("/")[0]
+
         for result in self.results.values():
-            row = result.operation.partition("/")[0]
+            row = row_of(result.operation)
             own = cells.setdefault((row, result.kind), Cell())
             own.fired += result.fired
             own.missed += not result.fired
@@ -138,8 +151,14 @@ class Matrix:
                 cell.harms += Counter(dict.fromkeys(set(result.harms), count))
         for operation, counts in self.equal.items():
             for kind, count in counts.items():
-                cells.setdefault((operation.partition("/")[0], kind), Cell()).equal += count
+                cells.setdefault((row_of(operation), kind), Cell()).equal += count
         return cells
+
+    def share(self, operation: str) -> str:
+        """Return in words which points of an operation were broken, by the errors: those are one for each point."""
+        tried = sum(1 for name, kind, _ in self.results if (name, kind) == (operation, "eio"))
+        every = round(self.points.get(operation, 0) / max(1, tried))
+        return "every point" if every <= 1 else f"one point in {every}"
 
     def summary(self) -> str:
         """Return in one line how far it is."""
@@ -162,6 +181,41 @@ class Matrix:
         if len(shown) > 1:
             lines.append(f"| **all** | {' | '.join(cell.text(others=others) for cell in total.values())} |")
         return "\n".join(lines)
+
+
+def added_part(matrix: Matrix) -> str:
+    """Return the results of single operations as text of the page."""
+    cells = matrix.cells(by_situation=True)
+    rows = [
+        f"| {name} ({matrix.share(name)}) | "
+        + " | ".join(cells.get((name, kind), Cell()).text(others=False) for kind in FAULTS)
+        + " |"
+        for name in map(str, OPERATIONS)
+        if (name, "eio") in cells
+    ]
+    fired = sum(result.fired for result in matrix.results.values())
+    changed = f", with changes of its own ({matrix.header.changes})" if matrix.header.changes else ""
+    made = f"Made on {matrix.header.began[:10]} at commit `{matrix.header.commit}`{changed}: {fired:,} faults that really struck."
+    head = [f"| | {' | '.join(COLUMNS.values())} |", f"|---|{'---|' * len(COLUMNS)}"]
+    return "\n".join([made, "", *head, *rows])
+
+
+def write_added(path: Path, matrices: Sequence[Matrix]) -> None:
+    """Put the results of single operations on the page, in the place of those that were there."""
+    before, _, after = path.read_text().partition(_LOOP)
+    before = before.partition(_ADDED)[0]
+    parts = "\n\n".join(map(added_part, matrices))
+    path.write_text(f"{before}{_ADDED}{parts}\n\n{_LOOP}{after}")
+
+
+_LOOP = "## A shell loop, for comparison\n"
+_ADDED = """\
+## Operations that came later
+
+These are not in the table above: it was made before. Each row is one operation in one situation, and says which of its points
+were broken by errors.
+
+"""
 
 
 def read_results(path: Path) -> Matrix:
@@ -239,3 +293,6 @@ python -m tests.crash.sweep --operation run/conflict --faults kill:123    # one 
 A point that breaks a promise is printed with the command that breaks it again. `make test` runs a sample of 300 faults of all
 operations. [Invariants](invariants.md) has what is judged, by number.
 """
+
+if __name__ == "__main__":
+    write_added(PAGE, [read_results(Path(name)) for name in sys.argv[1:]])

@@ -27,6 +27,7 @@ from tests.crash.sample_run import (
     CARRY_ON,
     COMMANDS,
     CONFLICT,
+    LIMITS,
     RESOLVE,
     RUN,
     START,
@@ -262,7 +263,7 @@ _CORRECTED = SamplePlan(
         (SampleTask("a", command("echo a >> a"), check=("a", "a")), SampleTask("c", command("echo c >> c"))),
     ),
     lines={"shared": ("base",), "kept": ("kept",), "a": ("a",), "c": ("c",)},
-    limits={"jobs": 1, "attempts": 1},
+    limits={**LIMITS, "jobs": 1},
 )
 
 
@@ -653,8 +654,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "taken-in",
         _given,
         CARRY_ON,
-        # What a failing disk kept from being committed comes back to the person, who gives it again.
-        lambda _: (NextCommand(CARRY_ON, (0, 3)), NextCommand(GIVE, (0, 2)), NextCommand(CARRY_ON)),
+        _continue,
         _completes(_BY_HAND),
         NextCommand(CARRY_ON),
         has_agents=True,

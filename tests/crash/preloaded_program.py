@@ -31,6 +31,7 @@ from tests.crash.sample_run import CARRY_ON, PREVIEW, START, environment, make_t
 COMMAND_S = 60
 PRELOADED = (
     "adopt",
+    "amend",
     "clean",
     "discard",
     "doctor",

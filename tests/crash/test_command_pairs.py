@@ -32,6 +32,17 @@ SAMPLE = (
     ("retry", "skip", "blocked"),
     ("doctor --fix", "resume", "blocked"),
     ("adopt", "rebuild", "blocked"),
+    ("amend", "resume", "blocked"),
+    ("answer", "resume", "blocked"),
+    ("take", "resume", "blocked"),
+    ("take", "take", "blocked"),
+    ("tick", "resume", "blocked"),
+    ("land", "land --squash", "blocked"),
+    ("give", "resume", "taken"),
+    ("give", "amend", "taken"),
+    ("give", "take", "taken"),
+    ("give", "discard", "taken"),
+    ("clean", "resume", "taken"),
 )
 
 

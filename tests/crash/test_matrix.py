@@ -11,7 +11,8 @@ import pytest
 
 from tests.crash.coverage import left_disks
 from tests.crash.invariants import Harm
-from tests.crash.matrix_page import Header, Result, read_results
+from tests.crash.matrix_page import ROWS, Header, Result, read_results, write_added
+from tests.crash.operations import OPERATIONS
 from tests.crash.recording import record
 from tests.crash.sample_run import ROOT, environment
 from tests.crash.shell_loop import LoopTrial
@@ -76,6 +77,29 @@ def test_results_of_another_commit_are_not_continued(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.crash.matrix", "--continue", str(results(tmp_path / "r"))]
     done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False)
     assert (done.returncode, "is about c0ffee" in done.stderr) == (1, True)
+
+
+def test_every_operation_has_a_row() -> None:
+    """What is broken is shown, also an operation that came later."""
+    assert {operation.name for operation in OPERATIONS} == set(ROWS)
+
+
+def test_results_of_single_operations_are_added_to_the_page_and_replaced(tmp_path: Path) -> None:
+    """They stand apart, with their own commit, and say which points were broken."""
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n\n## A shell loop, for comparison\n\nloop\n")
+    listed = Result(event="listed", operation="take/failed", points=6)
+    failed = [
+        Result(operation="take/failed", kind="eio", point=point, covers={"eio": 1}, fired=True)
+        for point in (1, 4)
+    ]
+    matrix = read_results(results(tmp_path / "r", listed, *failed))
+    for _ in range(2):
+        write_added(page, [matrix])
+    text = page.read_text()
+    assert text.count("at commit `c0ffee`: 2 faults") == 1
+    assert "| take/failed (one point in 3) |" in text
+    assert text.endswith("## A shell loop, for comparison\n\nloop\n")
 
 
 @pytest.mark.crash

@@ -193,3 +193,13 @@ def test_a_new_journal_leaves_nothing_of_its_draft(tmp_path: Path) -> None:
         number = next(point.number for point in trial.points() if (point.syscall, point.path) == removed)
         outcome = trial.cycle([PlannedFault("eio", number)])
     assert (outcome.fired, list(outcome.sentences())) == (True, [])
+
+
+def test_a_disk_error_that_passes_is_not_taken_for_a_filter_that_fails(tmp_path: Path) -> None:
+    """What a person gave is committed at the second try, and lands; nobody has to give it again."""
+    given = next(operation for operation in OPERATIONS if str(operation) == "give/taken-in")
+    with closing(CrashTrial(tmp_path, given)) as trial:
+        blob = next(p.number for p in trial.points() if p.comm == "git" and "/tmp_obj_" in p.path)
+        outcome = trial.cycle([PlannedFault("enospc", blob)])
+    assert (outcome.fired, list(outcome.sentences())) == (True, [])
+    assert "could not convert" not in outcome.log

@@ -135,7 +135,8 @@ def test_an_agent_that_empties_the_pipe_disturbs_nobody(tmp_path: Path) -> None:
         with RequestListener(directory, looked.set, lambda: None, lambda: None):
             loop.add_reader(pipes[1], _empty, pipes[1])
             os.write(pipes[0], b"!")
-            await asyncio.wait_for(looked.wait(), 60)
+            async with asyncio.timeout(60):
+                await looked.wait()
         for pipe in pipes:
             loop.remove_reader(pipe)
             os.close(pipe)

@@ -92,8 +92,9 @@ def amend_task(task: TaskRow, before: Terms, now: Terms, *, restart: bool) -> No
     # Whoever took a task works on it as it is; what is given is judged on the new terms.
     if task.status not in (*STANDS, TaskStatus.SKIPPED) and task.taken is None:
         _judge_anew(task, before, now, restart=restart)
-    # Failures above a lower limit are as many as the limit: none is left. What is under way may still fail.
-    room = task.recheck or task.status in (*UNDER_WAY, TaskStatus.MERGING)
+    # Failures above a lower limit are as many as the limit: none is left. What is under way, or goes on once a person
+    # helped, may still fail.
+    room = task.recheck or task.status in (*UNDER_WAY, TaskStatus.MERGING, TaskStatus.BLOCKED)
     task.charged = min(task.charged, now.limits.attempts - room)
     task.crash_count = min(task.crash_count, losses_allowed(now.limits) - room)
 

@@ -100,9 +100,10 @@ def decide(state: RunState, now: float) -> list[Command]:
 def leads_on(commands: Sequence[Command]) -> bool:
     """Tell whether `decide` may return more once the intents of these commands are applied.
 
-    Only a decision without an effect leads to another one. Effects lead on by their results, which are events.
+    A decision without an effect leads to another one. So does a hand-over: work that waited for its checks, and held others
+    back, is the person's then. Other effects lead on by their results, which are events.
     """
-    return any(type(command) is RecordEvent for command in commands)
+    return any(type(command) in (RecordEvent, HandOver) for command in commands)
 
 
 def next_wake(state: RunState, now: float) -> float | None:
@@ -235,8 +236,6 @@ def _attempts(state: RunState, now: float) -> Iterator[Command]:
         yield RecordEvent(
             ev.VerificationRestarted(task=task.id, attempt=task.attempt, workspace_number=number)
         )
-    if check_is_unrunnable(state):
-        return
     for task in islice(_candidates(state, now), free):
         if task.taken is not None:
             workspace = _workspace(state, task, "", used)
@@ -289,12 +288,12 @@ def _verifiable_again(state: RunState) -> list[TaskRow]:
     """Return the tasks whose finished work waited, and may be verified again: since then somebody retried them or resumed the run.
 
     That is no new work: neither a spent budget nor an abandoned task of their stage holds them back. What a person took, and
-    has not been handed over yet, is that person's.
+    has not been handed over yet, is that person's; what a person gave anew takes its place.
     """
     return [
         task
         for task in state.awaiting_restart.values()
-        if (task.taken is None or task.taken.ready)
+        if (task.taken is None or (task.taken.ready and not task.taken.given))
         and (task.status is TaskStatus.PENDING or task.blocked_in < state.row.epoch)
         and _is_selected(state, task)
         and state.is_startable(task)
@@ -345,13 +344,18 @@ def _check_was_unrunnable(task: TaskRow) -> bool:
 
 
 def _candidates(state: RunState, now: float) -> Iterator[TaskRow]:
-    """Yield what may start now. A task whose providers are all parked keeps its place."""
+    """Yield what may start now. A task whose providers are all parked keeps its place.
+
+    A check that cannot be executed holds agents back, who are paid; what a person gave anew may be just what it waits for.
+    """
 
     def has_agent(task: TaskRow) -> bool:
         return available_agent(state, task, now) is not None
 
     if state.on_hold:
         yield from (task for task in state.on_hold.values() if _is_given(state, task))
+    if check_is_unrunnable(state):
+        return
     if state.failed:
         yield from (task for task in _failed(state) if task.not_before <= now and has_agent(task))
     if state.on_hold:

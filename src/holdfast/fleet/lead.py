@@ -264,7 +264,8 @@ def _end(offer: Offer, reason: ExitReason, code: int = 0, words: str = "") -> No
 async def _happens(event: asyncio.Event, seconds: float) -> bool:
     """Wait for an event, but no longer than that; tell whether it came."""
     try:
-        await asyncio.wait_for(event.wait(), None if seconds == _NEVER else max(0.0, seconds))
+        async with asyncio.timeout(None if seconds == _NEVER else seconds):
+            await event.wait()
     except TimeoutError:
         return False
     return True

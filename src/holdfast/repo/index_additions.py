@@ -34,8 +34,17 @@ def add_files(private_git: Git, root: Path, index: Path, paths: Sequence[str]) -
                 middle = len(batch) // 2
                 pending += [batch[middle:], batch[:middle]]
                 continue
-            problems += _add_raw(private_git, root, index, batch, _reason(error))
+            problems += _add_anyway(private_git, root, index, batch, _reason(error))
     return problems
+
+
+def _add_anyway(private_git: Git, root: Path, index: Path, paths: Sequence[str], reason: str) -> list[str]:
+    """Add files that git could not convert as they are. First try once more: an error of the disk may pass, a filter's stays."""
+    try:
+        _convert(private_git, root, index, paths)
+    except GitError:
+        return _add_raw(private_git, root, index, paths, reason)
+    return []
 
 
 def _convert(private_git: Git, root: Path, index: Path, paths: Sequence[str]) -> None:

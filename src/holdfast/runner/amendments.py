@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from holdfast.agents.consent import consent_digest
 from holdfast.agents.presets import Presets, agent_names, require_agents
 from holdfast.core import events as ev
+from holdfast.core.amended_rows import STANDS
 from holdfast.core.amendment import amendment
 from holdfast.core.event_codec import encode_event
 from holdfast.core.plan import Plan, encode_plan, plan_hash
@@ -21,6 +22,7 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.errors import HoldfastError
 from holdfast.journal.protocol import JournalReader
+from holdfast.repo.landing import branch_facts
 from holdfast.repo.repository import Repository
 from holdfast.repo.run_record import keep_record
 from holdfast.runner.context import RunContext
@@ -60,6 +62,23 @@ def possible_amendment(state: RunState, presets: Presets, wanted: Plan, *, resta
     return event
 
 
+def require_known_landings(repo: Repository, state: RunState) -> None:
+    """Raise HoldfastError if the run branch has a landing that the run does not know of: somebody put it back.
+
+    It stands, so the plan must keep it as it landed, but only the run's own rows say what landed.
+    """
+    row = state.row
+    landings = branch_facts(repo, row.branch, row.base, row.run).landings
+    back = [
+        one.task for one in landings if one.task in state.tasks and state.tasks[one.task].status not in STANDS
+    ]
+    if back:
+        raise HoldfastError(
+            f"task {back[0]} is on the run branch again, and the run does not know of it yet",
+            f"`holdfast resume {row.run}` takes it in; amend the plan then, also while the run is at work",
+        )
+
+
 def amendment_for(context: RunContext, request: Request, name: str) -> ev.PlanAmended:
     """Return the event that the request of that id becomes now. Raises HoldfastError if it is refused."""
     plan = context.state.plan
@@ -70,6 +89,7 @@ def amendment_for(context: RunContext, request: Request, name: str) -> ev.PlanAm
             "what is in force for `sandbox`, `network` and `workspace` is decided when a runner starts",
             f"`holdfast stop {context.run}`, amend the plan, then `holdfast resume {context.run}`",
         )
+    require_known_landings(context.repo, context.state)
     event = amendment_of(
         context.state, context.journal, context.presets, request.plan, restart=request.restart
     )

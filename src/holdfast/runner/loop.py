@@ -91,7 +91,9 @@ class RunLoop:
             while self._context.state.row.status is RunStatus.RUNNING:
                 self._turn()
                 await self._wait()
-        return self._context.state.row.status
+            # Somebody may have skipped a task while a workspace of it was made for a person: that ends under our lease, too.
+            async with self._context.workspaces.hand_over_lock:
+                return self._context.state.row.status
 
     def record_at_rest(self, events: Sequence[ev.Event]) -> None:
         """Record what is known only after the run rests. The rest is durable: a journal error is harmless."""
@@ -242,7 +244,8 @@ class RunLoop:
             timeout = min(max(0.0, wake_at - self._context.clock()), _SLEEP_MAX_S)
         if self._context.state.row.status is RunStatus.RUNNING:
             try:
-                await asyncio.wait_for(self._inbox.woken.wait(), timeout)
+                async with asyncio.timeout(timeout):
+                    await self._inbox.woken.wait()
             except TimeoutError:
                 return
         self._inbox.woken.clear()

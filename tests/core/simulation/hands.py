@@ -35,7 +35,10 @@ MAY_COME_TOO_LATE = (
 
 
 class Hands:
-    """Those who work by hand in one run. `files` are what is in their workspaces."""
+    """Those who work by hand in one run. `files` are what is in their workspaces.
+
+    `cut_short` are the tasks that somebody took without a runner and was killed before the workspace was there.
+    """
 
     def __init__(self, world: Simulation) -> None:
         self.world = world
@@ -44,6 +47,7 @@ class Hands:
         self.are_busy = self.random() < 0.35
         self.asks = self.rng.choice((0.1, 0.5)) if self.are_busy else 0.0
         self.files: dict[str, SimulatedWork] = {}
+        self.cut_short: set[str] = set()
 
     # -- agents that ask ------------------------------------------------------------------------------------
 
@@ -87,7 +91,9 @@ class Hands:
         """Hand a task over without a runner. Whoever does that may be killed in the middle."""
         start = task.set_aside or task.carry or state.row.tip
         self.world.people.record(state, [ev.HandOverStarted(task=task.id, start=start)])
+        self.cut_short.add(task.id)
         if self.random() < 0.7:
+            self.cut_short.discard(task.id)
             self.files[task.id] = self.world.repository.work.get(start, NO_WORK)
             self.world.people.record(state, [ev.TaskHandedOver(task=task.id, place="p")])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from holdfast.core import events as ev
+from holdfast.core.commands import HandOver
 from holdfast.core.decide import check_is_unrunnable, decide
 from holdfast.core.facts import Presence
 from holdfast.core.invariants import Evidence, Violation, replacements, violations
@@ -104,11 +105,11 @@ class Judge:
         if seconds > max(longest, _RETRY_DELAY_MAX_S) + _TOLERANCE_S:
             self.violated(14, f"the run waits for {seconds:.0f} s, and no limit lasts that long")
 
-    def ended(self, event: ev.AttemptEnded) -> None:
-        """An attempt is over only if its agent is."""
+    def ended(self, event: ev.AttemptEnded, *, is_stale: bool) -> None:
+        """An attempt is over only if its agent is. A stale runner may think so: its launch failed, its successor's did not."""
         if isinstance(event, ev.AttemptBlocked):
             self.needs_help(event.task)
-        if self.world.machine.inspect((event.task, event.attempt)) is Presence.ALIVE:
+        if not is_stale and self.world.machine.inspect((event.task, event.attempt)) is Presence.ALIVE:
             self.violated(9, f"attempt {event.attempt} of task {event.task} ended while its agent lives")
 
     def needs_help(self, task: str) -> None:
@@ -172,8 +173,11 @@ class Judge:
             self.violated(14, f"task {task} is tried again before anybody could help it")
 
     def resting(self, runner: SimulatedRunner) -> None:
-        """A run that rests has nothing under way."""
-        if any(command is not None for _, _, _, command in runner.waiting):
+        """A run that rests has nothing under way, but for the workspace of a task that was skipped while it was made.
+
+        The runner ends after that; nothing of the run depends on it.
+        """
+        if any(not isinstance(command, HandOver | None) for _, _, _, command in runner.waiting):
             self.violated(11, "the run rests while something of it is under way")
 
     def after_crash(self) -> None:
@@ -249,10 +253,14 @@ class Judge:
             state.apply_all(noticed)
             runner.append(noticed)
             found = reconcile(state, runner.gather_facts({}))
-        # Whoever took a task without a runner may have been killed before it was handed over.
-        may_come = (ev.StageGateReset, ev.ProviderParked, ev.HandOverInterrupted)
-        if any(not isinstance(event, may_come) for event in found):
+        if any(not self._may_come(event) for event in found):
             self.violated(13, "the run ended with something left to recover")
+
+    def _may_come(self, event: ev.Event) -> bool:
+        """Tell whether a run may end with this left to recover: with a runner, no hand-over is."""
+        if isinstance(event, ev.HandOverInterrupted):
+            return event.task in self.world.hands.cut_short
+        return isinstance(event, ev.StageGateReset | ev.ProviderParked)
 
     def history(self, journal: SimulatedJournal) -> RunState:
         """Fold all events and compare with what was stored, each time that somebody read it and at the end."""

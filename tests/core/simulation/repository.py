@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from holdfast.core.amended_rows import STANDS
 from holdfast.core.facts import BranchFacts, Equivalent, Landing
 from holdfast.core.state import RunState
-from holdfast.core.status import TaskStatus
 
 
 class SimulatedWork(NamedTuple):
@@ -125,8 +125,11 @@ class SimulatedRepository:
         return found
 
     def has_more_than(self, state: RunState) -> bool:
-        """Tell whether somebody put a landing on the branch that the journal does not know."""
-        known = {name for name, row in state.tasks.items() if row.status is TaskStatus.COMPLETED}
+        """Tell whether somebody put a landing back on the branch that the run does not know of: then it is not amended.
+
+        `runner/amendments.py` refuses it, too. A landing whose result is not recorded yet is the run's own.
+        """
+        known = {name for name, row in state.tasks.items() if row.status in STANDS}
         return any(landing.task in state.tasks and landing.task not in known for landing in self.landed())
 
     def facts(self) -> BranchFacts:

@@ -277,7 +277,7 @@ class SimulatedRunner:
             if taken is not None:
                 events.append(taken)
                 if isinstance(taken, ev.AttemptEnded):
-                    self.world.judge.ended(taken)
+                    self.world.judge.ended(taken, is_stale=self.epoch != self.world.journal.epoch)
                 elif isinstance(taken, ev.VerificationBlocked):
                     self.world.judge.needs_help(taken.task)
                 elif isinstance(taken, ev.TaskSkipped):

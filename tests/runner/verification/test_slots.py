@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pytest
 
 from holdfast.core.status import RunStatus
 from holdfast.locks import is_locked, open_lockable, try_lock
+from holdfast.paths import StateDir
 from holdfast.runner.requests import Request, send_request
+from holdfast.runner.verification.slots import CheckSlots
 from tests.support.command import eventually
 from tests.support.repositories import Project
 from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, sh, stage, start_runner
@@ -158,3 +161,36 @@ def test_a_crash_while_testing_frees_the_slot_and_runs_all_tests_again(tmp_path:
     assert trial.execute() is RunStatus.COMPLETED
     assert len(count.read_text().split()) > before
     assert is_free(trial)
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_a_cancellation_that_comes_together_with_the_stop_is_not_lost(tmp_path: Path, turns: int) -> None:
+    """Whoever waits for a place is cancelled, however many turns of the loop after the stop that comes."""
+    state = StateDir.of_checkout(tmp_path)
+    state.slot("tests", 0).parent.mkdir(parents=True)
+    taken = open_lockable(state.slot("tests", 0))
+    assert try_lock(taken)
+
+    async def wait(slots: CheckSlots, stop: asyncio.Event) -> None:
+        async with slots.held("tests", stop):
+            await asyncio.Event().wait()
+
+    async def cancelled_after_stop() -> bool:
+        stop = asyncio.Event()
+        waiting = asyncio.create_task(wait(CheckSlots(state, {"tests": 1}), stop))
+        await _turn(10)
+        stop.set()
+        await _turn(turns)
+        waiting.cancel()
+        await _turn(10)
+        return waiting.cancelled()
+
+    try:
+        assert asyncio.run(cancelled_after_stop())
+    finally:
+        os.close(taken)
+
+
+async def _turn(times: int) -> None:
+    for _ in range(times):
+        await asyncio.sleep(0)

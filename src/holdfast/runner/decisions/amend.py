@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Lease, holder
 from holdfast.journal.protocol import Journal
 from holdfast.repo.repository import Repository
-from holdfast.runner.amendments import amendment_of, keep_plan
+from holdfast.runner.amendments import amendment_of, keep_plan, require_known_landings
 from holdfast.runner.decisions.user_decisions import apply_decision
 from holdfast.runner.mirror.mirror_writer import write_mirrors
 from holdfast.runner.requests import Request, ask_runner
@@ -86,6 +86,7 @@ def amend_run(
         epoch = journal.take_epoch(run)
         state = journal.load(run).state()
         require_unfinished(run, state)
+        require_known_landings(repo, state)
         if not is_amended(state, wanted) or (restart and restarted_tasks(state, state.plan)):
             event: ev.Event = amendment_of(state, journal, presets, wanted, restart=restart)
             apply_decision(state, event)

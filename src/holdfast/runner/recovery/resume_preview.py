@@ -146,12 +146,12 @@ def _preview_task(
         return _preview_given(task)
     if shown is TaskStatus.RUNNING and sighting is not None:
         return _preview_running(state, task, sighting)
+    if task.taken is not None and task.taken.given:
+        return _preview_given(task)
     if task.recheck:
         return TaskPreview(task.id, ResumeAction.CHECK, "its work is there; it is verified again")
     if shown is TaskStatus.PENDING:
         return _preview_pending(task)
-    if task.taken is not None and task.taken.given:
-        return _preview_given(task)
     if need := need_of(state.row.run, task):
         return TaskPreview(task.id, ResumeAction.WAIT, f"it {need.words}; `{need.command}`")
     if task.status is TaskStatus.BLOCKED:

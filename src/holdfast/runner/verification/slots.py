@@ -61,8 +61,9 @@ class CheckSlots:
         """Return a locked descriptor once another run, or a dead one's last check, leaves a place."""
         while (fd := self._try(name)) is None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), _LOOK_AGAIN_S)
-                return None
+                async with asyncio.timeout(_LOOK_AGAIN_S):
+                    await stop.wait()
+                    return None
         return fd
 
     def _try(self, name: str) -> int | None:
