@@ -55,7 +55,7 @@ def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummar
     try:
         work = commit_attempt(context, task, context.workspaces.of(task))
     except WorkspaceGoneError:
-        return [_workspace_gone(context, task)]
+        return [_workspace_gone(context, task, exit_)]
     objection = first_objection(context, task, exit_, work, heard, agent)
     carry = carry_of(context, task, work)
     if objection is not None and objection.end is OutcomeKind.LIMITED:
@@ -100,12 +100,17 @@ def keep_unfinished(
     )
 
 
-def _workspace_gone(context: RunContext, task: TaskRow) -> ev.Event:
+def _workspace_gone(context: RunContext, task: TaskRow, exit_: Exit) -> ev.Event:
     """The last snapshot is half-done work, although the agent ended by itself. Whoever deleted the rest, it is not charged."""
     keep_set_aside(context, task, task.latest.snapshot)
     carry, set_aside = context.state.carry_or_set_aside(task, task.latest.snapshot, lost=True)
     return ev.AttemptLost(
-        task=task.id, attempt=task.attempt, carry=carry, set_aside=set_aside, cause="deletion"
+        task=task.id,
+        attempt=task.attempt,
+        carry=carry,
+        set_aside=set_aside,
+        cause="deletion",
+        duration_s=exit_.duration_s,
     )
 
 
