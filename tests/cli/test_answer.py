@@ -50,6 +50,15 @@ def asking(original: Cli, tmp_path: Path) -> Cli:
     return Cli(shutil.copytree(original.here, tmp_path / "p", symlinks=True))
 
 
+def test_an_attempt_after_an_answer_continues(asking: Cli) -> None:
+    """Nothing was wrong with the work, so it is not called a fix."""
+    asking("answer", "db", "2")
+    shown = asking("resume", "--yes")
+    assert "db: attempt 2 started (continuation)" in shown.out + shown.err
+    (task,) = asking.json("inspect", "1", "db")["tasks"]
+    assert [attempt["kind"] for attempt in task["attempts"]] == ["implementation", "continuation"]
+
+
 def test_a_question_parks_its_task_and_charges_nothing(asking: Cli) -> None:
     """Other tasks landed meanwhile, and what the agent did is kept."""
     db = asking.task("db")

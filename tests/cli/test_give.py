@@ -81,6 +81,17 @@ def test_what_is_given_back_is_continued_by_an_agent(tmp_path: Path) -> None:
     assert {"mine", "done.txt"} <= set(tip)
 
 
+def test_what_is_given_back_is_continued_and_not_fixed(tmp_path: Path) -> None:
+    """Nothing is wrong with it: neither the label nor the brief says so."""
+    cli = Cli.of(tmp_path / "p", fails("b"), limits={"attempts": 1})
+    cli("run", "--yes")
+    _take(cli, mine="mine\n")
+    cli("give", "b", "--back")
+    shown = cli("resume", "--yes")
+    assert "b: attempt 3 started (continuation)" in shown.out + shown.err
+    assert "b: attempt 2 started (person)" in shown.out + shown.err
+
+
 def test_a_persons_own_commits_land_with_the_work(blocked: Cli) -> None:
     """Git works in the workspace as usual."""
     _take(blocked, mine="mine\n")
