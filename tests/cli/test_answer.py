@@ -218,3 +218,14 @@ def test_an_agent_cannot_answer_itself(tmp_path: Path) -> None:
     assert cli.task("db")["status"] == "blocked"
     kept = cli.json("inspect", "db")["tasks"][0]["attempts"][0]["kept"]
     assert "agents decide nothing" in git(cli.here, "show", f"{kept}:said.txt")
+
+
+def test_a_question_is_lost_with_the_journal_and_asked_again(asking: Cli) -> None:
+    """It is not in git. `rebuild` says so, and the next agent finds the work and asks."""
+    for file in (asking.here / ".holdfast").glob("journal.db*"):
+        file.unlink()
+    assert "questions and answers" in asking("rebuild", "--yes").out
+    assert asking.task("db")["status"] == "pending"
+    assert asking("resume", "--yes").code == 3
+    db = asking.task("db")
+    assert (db["question"], db["attempts"]) == ("Postgres or SQLite?", 2)

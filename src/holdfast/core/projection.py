@@ -155,6 +155,7 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where it is, for people: a path below the checkout."""
     given: Literal["", "check", "back"] = ""
     message: str = ""
+    """What the person said of the work when it was given last. It stays until the work lands."""
 
 
 class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):

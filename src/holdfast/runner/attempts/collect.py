@@ -20,7 +20,7 @@ from holdfast.core.outcome import (
 )
 from holdfast.core.projection import TaskRow
 from holdfast.core.retry import CUT_SHORT, was_found_wanting
-from holdfast.core.status import FailureKind, NetworkAccess
+from holdfast.core.status import AttemptKind, FailureKind, NetworkAccess
 from holdfast.core.unrunnable import (
     CANNOT_EXECUTE,
     CommandFault,
@@ -155,13 +155,26 @@ def work_done(
 
 
 def commit_attempt(context: RunContext, task: TaskRow, workspace: Workspace, subject: str = "") -> WorkCommit:
-    """Commit a workspace as the work of a task's present attempt. Safe to repeat."""
+    """Commit a workspace as the work of a task's present attempt. Safe to repeat.
+
+    A person's own last commit may say "WIP": what a person gives has a commit above it that speaks for the task.
+    """
+    by_hand = task.latest.kind is AttemptKind.PERSON
     subject = subject or context.state.specs[task.id].headline
     message = f"{subject}\n\n{task.latest.kind}\n\n{trailers(context.run, task.id, task.attempt)}"
     ref = ids.task_ref(context.run, task.id, task.attempt)
     stray = ids.archive_ref(context.run, f"{task.id}-stray-{task.attempt}")
     checked = bool(context.state.checks_of(task.id))
-    return commit_work(context.repo, workspace, task.latest.start, ref, message, stray, look_behind=checked)
+    return commit_work(
+        context.repo,
+        workspace,
+        task.latest.start,
+        ref,
+        message,
+        stray,
+        look_behind=checked,
+        always_own=by_hand,
+    )
 
 
 def first_objection(
