@@ -179,6 +179,22 @@ def test_a_halt_that_was_written_down_but_not_carried_out_is_carried_out_later(t
     assert not run.violations()
 
 
+def test_a_kill_after_the_budget_of_the_run_was_found_spent_charges_nobody(tmp_path: Path) -> None:
+    """The reason is durable, its result is not: the next runner ends the agent, and the task keeps its only attempt."""
+    script = once(tmp_path / "hit", f"holdfast report cost 2; {FOREVER}", "echo a > A.txt")
+    limits = {"cost_usd": 1, "attempts": 1}
+    run = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)), limits=limits)
+    runner = start_runner(run)
+    eventually(
+        lambda: run.state().tasks["A"].latest.halt is not None or run.stored().row.status == "blocked",
+        "halted",
+    )
+    kill(runner)
+    assert run.execute(cost_usd=9.0) is RunStatus.COMPLETED
+    assert (run.state().tasks["A"].charged, run.state().tasks["A"].failures) == (0, [])
+    assert not run.violations()
+
+
 @pytest.mark.parametrize("more", ["", "holdfast report cost 0.2;"], ids=["once", "twice"])
 def test_within_the_budget_nothing_is_ended(tmp_path: Path, more: str) -> None:
     """Reports below every budget change nothing but the account."""
