@@ -50,6 +50,15 @@ def asking(original: Cli, tmp_path: Path) -> Cli:
     return Cli(shutil.copytree(original.here, tmp_path / "p", symlinks=True))
 
 
+def test_an_attempt_after_an_answer_continues(asking: Cli) -> None:
+    """Nothing was wrong with the work, so it is not called a fix."""
+    asking("answer", "db", "2")
+    shown = asking("resume", "--yes")
+    assert "db: attempt 2 started (continuation)" in shown.out + shown.err
+    (task,) = asking.json("inspect", "1", "db")["tasks"]
+    assert [attempt["kind"] for attempt in task["attempts"]] == ["implementation", "continuation"]
+
+
 def test_a_question_parks_its_task_and_charges_nothing(asking: Cli) -> None:
     """Other tasks landed meanwhile, and what the agent did is kept."""
     db = asking.task("db")
@@ -209,3 +218,14 @@ def test_an_agent_cannot_answer_itself(tmp_path: Path) -> None:
     assert cli.task("db")["status"] == "blocked"
     kept = cli.json("inspect", "db")["tasks"][0]["attempts"][0]["kept"]
     assert "agents decide nothing" in git(cli.here, "show", f"{kept}:said.txt")
+
+
+def test_a_question_is_lost_with_the_journal_and_asked_again(asking: Cli) -> None:
+    """It is not in git. `rebuild` says so, and the next agent finds the work and asks."""
+    for file in (asking.here / ".holdfast").glob("journal.db*"):
+        file.unlink()
+    assert "questions and answers" in asking("rebuild", "--yes").out
+    assert asking.task("db")["status"] == "pending"
+    assert asking("resume", "--yes").code == 3
+    db = asking.task("db")
+    assert (db["question"], db["attempts"]) == ("Postgres or SQLite?", 2)

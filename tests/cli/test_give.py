@@ -100,6 +100,17 @@ def test_what_is_given_back_is_continued_by_an_agent(tmp_path: Path) -> None:
     assert {"mine", "done.txt"} <= set(tip)
 
 
+def test_what_is_given_back_is_continued_and_not_fixed(tmp_path: Path) -> None:
+    """Nothing is wrong with it: neither the label nor the brief says so."""
+    cli = Cli.of(tmp_path / "p", fails("b"), limits={"attempts": 1})
+    cli("run", "--yes")
+    _take(cli, mine="mine\n")
+    cli("give", "b", "--back")
+    shown = cli("resume", "--yes")
+    assert "b: attempt 3 started (continuation)" in shown.out + shown.err
+    assert "b: attempt 2 started (person)" in shown.out + shown.err
+
+
 def test_a_persons_own_commits_land_with_the_work(blocked: Cli) -> None:
     """Git works in the workspace as usual."""
     _take(blocked, mine="mine\n")
@@ -111,6 +122,59 @@ def test_a_persons_own_commits_land_with_the_work(blocked: Cli) -> None:
     said = git(blocked.here, "log", "--format=%s", "holdfast/01-try-it")
     assert "my own commit" in said
     assert git(blocked.here, "show", "holdfast/01-try-it:more") == "more"
+
+
+def _messages(cli: Cli) -> list[str]:
+    """Return the first lines of the last landing and of the work that it brought in."""
+    return git(cli.here, "log", "-2", "--topo-order", "--format=%s", "holdfast/01-try-it").splitlines()
+
+
+def test_a_message_is_not_lost_when_the_work_is_given_again(tmp_path: Path) -> None:
+    """A check refused it the first time; nobody types the same message twice. Another one replaces it."""
+    cli = _checked(tmp_path)
+    _take(cli, mine="mine\n")
+    cli("give", "b", "-m", "Made by hand")
+    assert cli("resume", "--yes").code == 3
+    (_workspace(cli) / "good").write_text("good\n")
+    cli("give", "b")
+    assert cli("resume", "--yes").code == 0
+    assert _messages(cli) == ["Land b: Made by hand", "Made by hand"]
+
+
+def test_the_latest_message_counts(tmp_path: Path) -> None:
+    """Who corrects the work may say so."""
+    cli = _checked(tmp_path)
+    _take(cli, mine="mine\n")
+    cli("give", "b", "-m", "A first try")
+    assert cli("resume", "--yes").code == 3
+    (_workspace(cli) / "good").write_text("good\n")
+    cli("give", "b", "-m", "Made by hand")
+    assert cli("resume", "--yes").code == 0
+    assert _messages(cli) == ["Land b: Made by hand", "Made by hand"]
+
+
+def _commit_wip(cli: Cli) -> None:
+    git(_workspace(cli), "add", "-A")
+    git(_workspace(cli), "commit", "-q", "-m", "WIP")
+
+
+def test_the_message_counts_also_if_the_person_committed_everything(blocked: Cli) -> None:
+    """The person's own commits are below a commit with the message."""
+    _take(blocked, mine="mine\n")
+    _commit_wip(blocked)
+    blocked("give", "b", "-m", "Made by hand")
+    assert blocked("resume", "--yes").code == 0
+    assert _messages(blocked) == ["Land b: Made by hand", "Made by hand"]
+    assert "WIP" in git(blocked.here, "log", "--format=%s", "holdfast/01-try-it")
+
+
+def test_a_persons_own_commit_is_not_the_message_of_the_task(blocked: Cli) -> None:
+    """Without `-m` the title of the task is, as for any attempt."""
+    _take(blocked, mine="mine\n")
+    _commit_wip(blocked)
+    blocked("give", "b")
+    assert blocked("resume", "--yes").code == 0
+    assert _messages(blocked) == ["Land b", "b"]
 
 
 def test_a_conflict_is_handed_to_the_person_with_both_sides(tmp_path: Path) -> None:

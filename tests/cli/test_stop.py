@@ -27,6 +27,20 @@ def test_stop_ends_the_agents_and_returns_when_the_run_rests(tmp_path: Path) -> 
     assert cli.project.git("show", "refs/holdfast/01-try-it/wip/a:half.txt") == "half"
 
 
+def test_an_attempt_after_a_stop_continues(tmp_path: Path) -> None:
+    """Nothing was wrong with the work that was kept, so the next attempt is not called a fix."""
+    at_work = Fifo(tmp_path / "at-work")
+    script = f"test -f half.txt && exit 0; echo half > half.txt; {at_work.give}; sleep 60"
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script], "resume": "continue"})
+    runner = cli.start("run", "--yes")
+    at_work.wait()
+    assert cli("stop").code == 0
+    runner.wait()
+    shown = cli("resume", "--yes")
+    assert shown.code == 0, shown.err
+    assert "a: attempt 2 started (continuation)" in shown.out + shown.err
+
+
 def test_stop_after_a_crash_stops_what_is_left(tmp_path: Path) -> None:
     """No runner lives, yet its agent does: it ends, its work is kept, and the run is stopped."""
     cli, runner, agent = cli_at_work(tmp_path)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import Cli, cli_at_work, fails, killed_cli, on_terminal, writes
-from tests.support.repositories import git
+from tests.support.command import Cli, cli_at_work, fails, is_alive, killed_cli, on_terminal, writes
+from tests.support.repositories import Project, git
+from tests.support.runs import Fifo
 
 
 def _workspace(cli: Cli, task: str = "b") -> Path:
@@ -36,6 +37,11 @@ def test_a_task_that_is_taken_is_shown_with_its_place(blocked: Cli) -> None:
     assert "`holdfast give 1 b`" in shown
     assert blocked("resume", "--yes").code == 3
     assert blocked.task("b")["attempts"] == 1
+
+
+def test_the_place_is_told_once(blocked: Cli) -> None:
+    """Not in the sentence and once more below it."""
+    assert blocked("take", "b").out.count(str(_workspace(blocked))) == 1
 
 
 def test_taking_again_changes_nothing_and_tells_the_place(blocked: Cli) -> None:
@@ -201,3 +207,135 @@ def _kept(cli: Cli) -> str:
     if (_workspace(cli) / "mine.txt").exists():
         return (_workspace(cli) / "mine.txt").read_text().strip()
     return git(cli.here, "show", "refs/holdfast/01-try-it/archive/b-taken:mine.txt")
+
+
+def _full_disk(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """Return a file, and an environment in which git finds the disk full when it commits, as long as that file is there."""
+    real, flag, folder = shutil.which("git"), tmp_path / "full", tmp_path / "bin"
+    folder.mkdir()
+    flag.touch()
+    (folder / "git").write_text(
+        f'#!/bin/sh\nif [ -e {flag} ]; then case "$*" in *commit-tree*)\n'
+        'echo "fatal: unable to write file: No space left on device" >&2; exit 128;; esac; fi\n'
+        f'exec {real} "$@"\n'
+    )
+    (folder / "git").chmod(0o755)
+    return flag, {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def test_what_a_person_gave_waits_for_room_and_the_hint_is_true(blocked: Cli, tmp_path: Path) -> None:
+    """Nothing would begin again, and nothing moves a person's files: the next resume takes them in."""
+    blocked("take", "b")
+    (_workspace(blocked) / "mine.txt").write_text("mine\n")
+    blocked("give", "b")
+    flag, environment = _full_disk(tmp_path)
+    done = blocked("resume", "--yes", **environment)
+    assert (done.code, "could not be committed" in done.err) == (3, True), done.err
+    assert "`holdfast resume 1` takes it in then. It is yours" in done.err
+    assert not any(word in done.err for word in ("begin again", "reset", "abandon"))
+    flag.unlink()
+    assert blocked("resume", "--yes", **environment).code == 0
+    assert git(blocked.here, "show", "holdfast/01-try-it:mine.txt") == "mine"
+
+
+def test_a_completed_run_keeps_what_cannot_be_saved_and_says_what_saves_it(
+    blocked: Cli, tmp_path: Path
+) -> None:
+    """There is nothing to resume and nothing to abandon any more."""
+    blocked("take", "b")
+    (_workspace(blocked) / "mine.txt").write_text("mine\n")
+    blocked("skip", "b")
+    flag, environment = _full_disk(tmp_path)
+    done = blocked("resume", "--yes", **environment)
+    assert (blocked.run_status(), "`holdfast clean 1` saves it" in done.err) == ("completed", True), done.err
+    assert not any(word in done.err for word in ("begin again", "reset", "abandon"))
+    assert (_workspace(blocked) / "mine.txt").read_text() == "mine\n"
+    flag.unlink()
+    assert blocked("clean", "1", "--yes", **environment).code == 0
+    assert _kept(blocked) == "mine"
+
+
+def test_nothing_is_taken_while_a_file_that_workspaces_get_is_missing(tmp_path: Path) -> None:
+    """The runner's agent goes on, and once the file is there, the task is handed over."""
+    at_work = Fifo(tmp_path / "at-work")
+    script = f"echo half > half.txt; {at_work.give}; sleep 60"
+    task = {"id": "a", "run": ["sh", "-c", script]}
+    cli = Cli.of(tmp_path / "p", task, workspace={"copy": [".env"]})
+    (cli.here / ".env").write_text("secret\n")
+    runner = cli.start("run", "--yes")
+    agent = int(at_work.wait())
+    (cli.here / ".env").unlink()
+    refused = cli("take", "a")
+    assert (refused.code, "workspace.copy names .env" in refused.err) == (3, True), refused.err
+    assert (is_alive(agent), cli.task("a")["status"]) == (True, "running")
+    (cli.here / ".env").write_text("secret\n")
+    done = cli("take", "a")
+    assert done.code == 0, done.err
+    assert (_workspace(cli, "a") / ".env").read_text() == "secret\n"
+    runner.wait()
+
+
+def test_a_task_at_rest_is_not_taken_while_such_a_file_is_missing(tmp_path: Path) -> None:
+    """It is nobody's then, and an agent may still do it."""
+    cli = Cli.of(tmp_path / "p", fails("b"), limits={"attempts": 1}, workspace={"link": ["models"]})
+    (cli.here / "models").mkdir()
+    assert cli("run", "--yes", "--no-sandbox").code == 1
+    (cli.here / "models").rmdir()
+    assert cli("take", "b").code == 3
+    assert cli.task("b")["status"] == "abandoned"
+
+
+def test_clean_tells_what_it_had_to_leave_of_a_person(blocked: Cli) -> None:
+    """The run was abandoned with the workspace in its place: `clean` is the first that moves it aside."""
+    blocked("take", "b")
+    (_workspace(blocked) / "notes.log").write_text("precious\n")
+    assert blocked("abandon", "--yes").code == 0
+    done = blocked("clean", "1", "--yes")
+    (aside,) = _workspace(blocked).parent.glob(".uncommitted-taken-b-*")
+    assert (aside / "notes.log").read_text() == "precious\n"
+    assert f"{aside} holds files of yours" in done.out
+
+
+def test_a_run_that_completes_tells_what_it_moved_aside(blocked: Cli) -> None:
+    """Nobody looks for a hidden folder that nobody spoke of."""
+    blocked("take", "b")
+    (_workspace(blocked) / "notes.log").write_text("precious\n")
+    blocked("skip", "b")
+    done = blocked("resume", "--yes")
+    (aside,) = _workspace(blocked).parent.glob(".uncommitted-taken-b-*")
+    assert f"{aside} holds files that could not be committed" in done.out
+
+
+def test_the_commits_that_a_person_made_in_a_submodule_are_kept(tmp_path: Path) -> None:
+    """Git has them among its own files about the workspace, which go with it."""
+    library = Project.create(tmp_path / "library")
+    cli = Cli.of(tmp_path / "p", fails("b"), limits={"attempts": 1})
+    allowed = ("-c", "protocol.file.allow=always")
+    git(cli.here, *allowed, "submodule", "add", "-q", str(library.path), "lib")
+    git(cli.here, "commit", "-qam", "with a library")
+    assert cli("run", "--yes").code == 1
+    cli("take", "b")
+    git(_workspace(cli), *allowed, "submodule", "update", "-q", "--init")
+    inside = _workspace(cli) / "lib"
+    (inside / "new.txt").write_text("new\n")
+    git(inside, "add", "new.txt")
+    git(inside, "-c", "user.name=Ada", "-c", "user.email=ada@example.org", "commit", "-qm", "new")
+    made = git(inside, "rev-parse", "HEAD")
+    done = cli("discard", "--yes")
+    assert done.code == 0, done.err
+    (aside,) = _workspace(cli).parent.glob(".uncommitted-taken-b-*")
+    assert str(aside) in done.out
+    (kept,) = aside.glob(".git-modules-*/lib")
+    assert git(tmp_path, f"--git-dir={kept}", "--work-tree=.", "show", f"{made}:new.txt") == "new"
+
+
+def test_a_lost_journal_costs_the_person_nothing_that_was_written(blocked: Cli) -> None:
+    """The task is nobody's then. Who takes it again finds the earlier files at a ref."""
+    blocked("take", "b")
+    (_workspace(blocked) / "mine.txt").write_text("mine\n")
+    for file in (blocked.here / ".holdfast").glob("journal.db*"):
+        file.unlink()
+    assert "who took a task" in blocked("rebuild", "--yes").out
+    assert _kept(blocked) == "mine"
+    assert blocked("take", "b").code == 0
+    assert git(blocked.here, "show", "refs/holdfast/01-try-it/archive/b-taken:mine.txt") == "mine"

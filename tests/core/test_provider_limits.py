@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from holdfast.core import events as ev
-from holdfast.core.budgets import attempt_overrun
+from holdfast.core.budgets import attempt_overrun, shared_overrun
 from holdfast.core.commands import RecordEvent, StartAttempt, ValidateTask
 from holdfast.core.decide import decide, next_wake, session_for
 from holdfast.core.facts import BranchFacts, Facts
@@ -243,16 +243,17 @@ def _observe(state: RunState, tokens: int, attempt: int = 1) -> None:
         (Limits(attempt_cost_usd=1.0), {}, "an attempt"),
         (Limits(), {"tokens": 100}, "the task"),
         (Limits(), {"cost_usd": 1}, "the task"),
-        (Limits(tokens=100), {}, "is spent"),
-        (Limits(cost_usd=1.0), {}, "is spent"),
+        (Limits(tokens=100), {}, "the run"),
+        (Limits(cost_usd=1.0), {}, "the run"),
     ],
 )
 def test_a_budget_is_spent_when_it_is_reached(limits: Limits, of_task: dict[str, int], whose: str) -> None:
     """Of an attempt, a task and the run, in tokens and in money; what is not recorded yet counts."""
     state = _spending(limits, **of_task)
     _observe(state, 60)
-    assert attempt_overrun(state, state.tasks["t"], Spent(tokens=99, cost_usd=0.99)) == ""
-    assert whose in attempt_overrun(state, state.tasks["t"], Spent(tokens=100, cost_usd=1.0))
+    overrun = shared_overrun if whose == "the run" else attempt_overrun
+    assert overrun(state, state.tasks["t"], Spent(tokens=99, cost_usd=0.99)) == ""
+    assert whose in overrun(state, state.tasks["t"], Spent(tokens=100, cost_usd=1.0))
 
 
 def test_totals_told_twice_count_once() -> None:
@@ -275,6 +276,18 @@ def test_a_task_over_its_budget_is_abandoned_and_a_retry_gives_it_a_new_one() ->
     state.apply(msgspec.structs.replace(ATTACHED, epoch=2))
     state.apply(ev.TaskRetried(task="t"))
     assert settle(state) == ["t"]
+
+
+def test_a_task_that_spent_its_budget_before_it_was_answered_is_not_tried_again() -> None:
+    """No agent is started only to be ended at once, with nothing spent and the blame for it."""
+    state = _spending(Limits(), tokens=100)
+    _observe(state, 100)
+    state.apply(ev.QuestionAsked(task="t", attempt=1, question="Which?"))
+    state.apply(ev.AttemptAsked(task="t", attempt=1, token="t-token1", carry="c1"))
+    state.apply(ev.QuestionAnswered(task="t", answer="This."))
+    assert settle(state) == []
+    task = state.tasks["t"]
+    assert (task.status, task.attempt, task.charged) == (TaskStatus.ABANDONED, 1, 0)
 
 
 def test_a_run_over_its_budget_starts_nothing_more() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.core.plan import Limits
-from holdfast.core.projection import Failure, TaskRow
+from holdfast.core.projection import AttemptRow, Failure, TaskRow
 from holdfast.core.retry import (
     LOSSES_PER_ATTEMPT,
     FailureClass,
@@ -56,16 +56,29 @@ def test_no_waiting_time_exceeds_a_minute() -> None:
     assert delay_after(FailureKind.ENVIRONMENT, charged=50, base_s=1.0) == 60.0
 
 
+def _after(failure: FailureKind, then: AttemptKind | None = None, head: str = "") -> TaskRow:
+    """Return a task whose first attempt failed, and whose second, if there was one, did not."""
+    failures = [Failure(attempt=1, kind=failure, error="it broke")]
+    latest = AttemptRow(kind=then or AttemptKind.IMPLEMENTATION, head=head)
+    return TaskRow(id="a", carry="commit", attempt=2 if then else 1, failures=failures, latest=latest)
+
+
 @pytest.mark.parametrize(
     ("row", "kind"),
     [
         (TaskRow(id="a"), AttemptKind.IMPLEMENTATION),
-        (TaskRow(id="a", carry="commit"), AttemptKind.FIX),
+        (TaskRow(id="a", carry="commit"), AttemptKind.CONTINUATION),
+        (_after(FailureKind.CHECK), AttemptKind.FIX),
+        (_after(FailureKind.TIMEOUT), AttemptKind.FIX),
+        (_after(FailureKind.PERMISSION), AttemptKind.CONTINUATION),
+        (_after(FailureKind.CHECK, then=AttemptKind.FIX), AttemptKind.FIX),
+        (_after(FailureKind.CHECK, then=AttemptKind.PERSON), AttemptKind.CONTINUATION),
+        (_after(FailureKind.CHECK, then=AttemptKind.FIX, head="commit"), AttemptKind.CONTINUATION),
         (TaskRow(id="a", carry="commit", conflict="commit"), AttemptKind.CONFLICT),
     ],
 )
 def test_the_next_agent_is_asked_for_what_is_missing(row: TaskRow, kind: AttemptKind) -> None:
-    """New work, a repair of what is there, or both sides of a conflict."""
+    """New work, more of the same, a repair of what failed, or both sides of a conflict."""
     assert kind_of_next_attempt(row) is kind
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.repo.uncollected_work import UncollectedError, capture_or_move_aside
+from holdfast.repo.uncollected_work import UncollectedError, WayOut, capture_or_move_aside, capture_safely
 from holdfast.repo.workspace import WorkspaceGoneError
 from tests.support.repositories import PreparedWorkspace
+
+_WAY_OUT = WayOut("Try again.", "Leave it.")
 
 
 def _capture(prepared: PreparedWorkspace, number: int, *path: str) -> Callable[[], None]:
@@ -29,7 +31,7 @@ def test_an_error_that_names_no_place_keeps_nobody_in_a_run(tmp_path: Path, path
     """A read names no file, and what is opened relative to a folder no folder. The files stay, moved aside."""
     prepared = PreparedWorkspace.create(tmp_path / "p")
     with pytest.raises(WorkspaceGoneError):
-        capture_or_move_aside(prepared.pool, "0", _capture(prepared, errno.EIO, *path))
+        capture_or_move_aside(prepared.pool, "0", _capture(prepared, errno.EIO, *path), _WAY_OUT)
     (kept,) = prepared.pool.uncommitted()
     assert (kept / "a.txt").is_file()
 
@@ -38,5 +40,15 @@ def test_a_full_disk_is_for_the_user_to_change(tmp_path: Path) -> None:
     """The work stays where it is and is committed then."""
     prepared = PreparedWorkspace.create(tmp_path / "p")
     with pytest.raises(UncollectedError):
-        capture_or_move_aside(prepared.pool, "0", _capture(prepared, errno.ENOSPC))
+        capture_or_move_aside(prepared.pool, "0", _capture(prepared, errno.ENOSPC), _WAY_OUT)
     assert prepared.pool.uncommitted() == []
+
+
+@pytest.mark.parametrize(("number", "leaves"), [(errno.EIO, True), (errno.ENOSPC, False)])
+def test_only_what_is_in_the_workspace_can_be_left(tmp_path: Path, number: int, leaves: bool) -> None:
+    """On a full disk nothing can be moved aside, so nobody is told to."""
+    prepared = PreparedWorkspace.create(tmp_path / "p")
+    with pytest.raises(UncollectedError) as raised:
+        capture_safely(prepared.workspace.path, _capture(prepared, number), _WAY_OUT)
+    assert "Try again." in raised.value.hint
+    assert ("Leave it." in raised.value.hint) is leaves

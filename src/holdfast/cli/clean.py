@@ -21,7 +21,7 @@ from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.lease import Lease
-from holdfast.repo.debris import remove_stale_locks, undeletable_folders
+from holdfast.repo.debris import remove_stale_locks, uncommitted_folders, undeletable_folders
 from holdfast.repo.land_run import discard_run
 from holdfast.repo.refs import result_places
 from holdfast.repo.worktrees import checked_out_at
@@ -154,10 +154,19 @@ def _clean(opened: OpenRepo, runs: list[str], args: Namespace) -> None:
         clean_run(opened.repo, opened.journal, run, _summaries(opened, run))
         if not args.json:
             print(f"Cleaned {run}; its summary is in {opened.state_dir.outputs(run)}.")
-            print("".join(f"{line}\n" for line in undeletable_lines(_left_of(opened, run))), end="")
+            lines = [*undeletable_lines(_left_of(opened, run)), *_kept_lines(opened, run)]
+            print("".join(f"{line}\n" for line in lines), end="")
     remove_forgotten_folders(opened.repo, opened.journal)
     # Nothing of a run is left that would remove them later.
     remove_stale_locks(opened.repo)
+
+
+def _kept_lines(opened: OpenRepo, run: str) -> list[str]:
+    """Return a sentence for each folder of a person's files that were in no commit, and that nobody was told of before."""
+    return [
+        f"{folder} holds files of yours that are in no commit. Delete it when you need them no more."
+        for folder in uncommitted_folders(opened.repo, run)
+    ]
 
 
 def _left_of(opened: OpenRepo, run: str) -> list[Path]:

@@ -45,4 +45,7 @@ def _lines(repo: Repository, result: RebuildResult) -> Iterator[str]:
         yield from uncommitted_lines(repo, one.run)
     yield from (f"  not restored: {sentence}" for sentence in result.lost)
     if any(one.status not in RUN_IS_OVER for one in result.runs):
-        yield "`holdfast resume` continues. Failures, costs, consents and skips on which nothing was built are not in git and were not restored."
+        yield (
+            "`holdfast resume` continues. Not in git, and not restored: failures, costs, consents, questions and answers, "
+            "who took a task, and skips on which nothing was built."
+        )

@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.cli.arguments import JSON, YES, Arguments, amount, flag, option, positive
 from holdfast.cli.open_repo import OpenRepo
-from holdfast.cli.output import for_people, new_settings_sentence, note, say
+from holdfast.cli.output import for_people, new_settings_sentence, note, say, uncommitted_lines
 from holdfast.cli.prompts import confirm, is_interactive
 from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox, tell_sandbox, tell_unkept_bounds
 from holdfast.cli.status import places_of_result
@@ -276,5 +276,5 @@ def _summarise(opened: OpenRepo, stored: StoredRun) -> None:
     )
     if view.run.detail:
         print(for_people("\n".join(block(view.run.detail, "  "))))
-    for line in next_steps(view):
+    for line in (*next_steps(view), *uncommitted_lines(opened.repo, stored.row.run)):
         print(for_people(f"  {line}"))

@@ -80,5 +80,6 @@ def _agent_signs(opened: ReadOnlyRepo, stored: StoredRun) -> dict[str, AgentSign
     for task in running:
         key = LaunchKey.of_agent(stored.row.run, task)
         fleet.recognise(key, task.latest.token)
-        signs[task.id] = AgentSign(fleet.inspect(key).presence, fleet.last_sign(key))
+        sighting = fleet.inspect(key)
+        signs[task.id] = AgentSign(sighting.presence, fleet.last_sign(key), sighting.worked_s)
     return signs

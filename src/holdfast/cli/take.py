@@ -18,6 +18,7 @@ from holdfast.core.status import TaskStatus
 from holdfast.errors import HoldfastError
 from holdfast.journal.protocol import StoredRun
 from holdfast.repo.taken_workspaces import taken_workspace
+from holdfast.repo.workspace_files import require_brought_files
 from holdfast.runner.decisions.take import is_theirs, take_task
 from holdfast.runner.decisions.user_decisions import apply_decision
 from holdfast.runner.requests import Request, ask_runner
@@ -43,7 +44,9 @@ def execute(args: Namespace) -> int:
         run = stored.row.run
         path = _take(opened, stored, task)
         detail = f"{task} is yours, in {path}\n`holdfast give {run} {task}` has your work checked and landed."
-        code = print_result(opened, run, detail, args, task=task, kept={"workspace": str(path)})
+        # People have read the place already.
+        kept = {"workspace": str(path)} if args.json else {}
+        code = print_result(opened, run, detail, args, task=task, kept=kept)
     if args.editor or not (args.no_shell or args.json or not is_interactive()):
         _open(path, editor=args.editor)
     return code
@@ -54,6 +57,8 @@ def _take(opened: OpenRepo, stored: StoredRun, task: str) -> Path:
     path = taken_workspace(opened.repo, run, task, stored.plan.workspace).path
     if is_theirs(row, path):
         return path
+    # Otherwise an agent would be stopped, or the task taken, for a workspace that cannot be made.
+    require_brought_files(opened.repo.checkout, stored.plan.workspace)
     if opened.holder(run) is None:
         return take_task(opened.repo, opened.journal, run, task, plain_lines(sys.stderr))
     if row.taken is None or row.taken.ready:
@@ -68,15 +73,17 @@ def _wait_until_theirs(opened: OpenRepo, run: str, task: str) -> None:
     """Wait until the runner has stopped the agent and made the workspace."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
-        row = opened.journal.load(run).state().tasks[task]
+        stored = opened.journal.load(run)
+        row = stored.state().tasks[task]
         if row.taken is not None and row.taken.ready:
             return
         if row.taken is None or row.status not in (TaskStatus.BLOCKED, TaskStatus.RUNNING):
             hint = "its agent had just finished: if its work is not good enough, take it again"
             raise HoldfastError(f"task {task} is {row.status}", hint)
         if time.monotonic() > deadline or opened.holder(run) is None:
+            why = f": {stored.row.reason}" if stored.row.reason else ""
             hint = f"`holdfast take {run} {task}` again prints the workspace once it is there"
-            raise HoldfastError(f"task {task} is yours, but its workspace is not there yet", hint)
+            raise HoldfastError(f"task {task} is yours, but its workspace is not there yet{why}", hint)
         time.sleep(_POLL_S)
 
 

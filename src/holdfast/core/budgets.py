@@ -30,7 +30,7 @@ def task_overrun(state: RunState, task: TaskRow, more: Spent = _NOTHING) -> str:
 
 
 def attempt_overrun(state: RunState, task: TaskRow, heard: Spent = _NOTHING) -> str:
-    """Return which budget an attempt at work has used up, its own, its task's or the run's, and by whose word; empty if none is.
+    """Return which budget an attempt at work has used up, its own or its task's, and by whose word; empty if neither is.
 
     `heard` is what its stream says, of which its row may know a part.
     """
@@ -43,19 +43,38 @@ def attempt_overrun(state: RunState, task: TaskRow, heard: Spent = _NOTHING) -> 
         " for an attempt",
         "limits.attempt_",
     )
-    spent = own or task_overrun(state, task, more) or run_overrun(state, more)
-    return f"{spent}: {_source(task, heard, in_money=' USD' in spent)}" if spent else ""
+    spent = own or task_overrun(state, task, more)
+    return f"{spent}: {_source(task, heard, in_money=_in_money(spent))}" if spent else ""
+
+
+def shared_overrun(state: RunState, task: TaskRow, heard: Spent = _NOTHING) -> str:
+    """Return that the budget of the run is used up while an attempt is at work, and by how much; empty if it is not.
+
+    All agents spend it together: it says nothing against this one, which may have spent nothing. `heard` as above.
+    """
+    more = heard.beyond(task.latest.spent)
+    spent = run_overrun(state, more)
+    if not spent:
+        return ""
+    used = Spent(tokens=state.row.tokens, cost_usd=state.row.cost_usd).plus(more)
+    return f"{spent}: the run used {_words(used, in_money=_in_money(spent))}"
 
 
 def _source(task: TaskRow, heard: Spent, *, in_money: bool) -> str:
     """Say by whose word the attempt used what: of its stream, or of its reports."""
     spent, reported = task.latest.spent, task.latest.reported
     used = spent.plus(heard.beyond(spent))
-    if in_money:
-        words, by_report = f"{used.cost_usd:.6g} USD", reported.cost_usd >= used.cost_usd
-    else:
-        words, by_report = f"{used.tokens} tokens", reported.tokens >= used.tokens
+    words = _words(used, in_money=in_money)
+    by_report = reported.cost_usd >= used.cost_usd if in_money else reported.tokens >= used.tokens
     return f"its agent reported {words}" if by_report else f"its stream says {words}"
+
+
+def _in_money(overrun: str) -> bool:
+    return " USD" in overrun
+
+
+def _words(used: Spent, *, in_money: bool) -> str:
+    return f"{used.cost_usd:.6g} USD" if in_money else f"{used.tokens} tokens"
 
 
 def _over(used: Spent, tokens_max: int | None, cost_max: float | None, whose: str, key: str) -> str:

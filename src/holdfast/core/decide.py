@@ -10,7 +10,7 @@ The queues, kept by `RunState` and never stored:
     ready            pending tasks whose needs have landed, per stage, in plan order
     failed           tasks whose attempt failed; `not_before` says when the next one may start
     on_hold          tasks that wait for a provider's limit, or for a person: with an open question, or taken by one
-    tried_before     pending tasks that failed or crashed before: they may have used up their attempts
+    tried_before     pending tasks that failed, crashed or spent something before: they may have used up their attempts or budget
     awaiting_restart finished work that waits to be verified again: for a person, or for a workspace
     awaiting_checks  work whose checks, or validators, have not started
     merge_queue      verified tasks, in the order in which they were verified

@@ -371,18 +371,26 @@ class AttemptReturned(AttemptEnded, frozen=True):
 
 
 class AttemptLost(AttemptEvent, frozen=True):
-    """A crash, the user's stop or a deleted workspace cut the attempt short; nothing is charged. The rest: as in AttemptFailed."""
+    """A crash, a stop, a deleted workspace or the spent budget of the run cut the attempt short; nothing is charged.
+
+    `duration_s` is how long its agent worked as far as is known, 0 if it is not. The rest: as in AttemptFailed.
+    """
 
     carry: ObjectName = ""
     set_aside: ObjectName = ""
-    cause: Literal["crash", "stop", "not launched", "deletion"] = "crash"
+    cause: Literal["crash", "stop", "not launched", "deletion", "budget"] = "crash"
+    duration_s: float = 0.0
 
 
 class AttemptHalted(AttemptEvent, frozen=True):
-    """Intent: we end the attempt's agent: it used up its budget or waits for an answer that will not come."""
+    """Intent: we end the attempt's agent: it used up its budget or waits for an answer that will not come.
+
+    `for_run`: all agents together used up the budget of the run; then nothing is charged.
+    """
 
     failure: FailureKind
     error: str
+    for_run: bool = False
 
 
 class AgentObserved(AttemptEvent, frozen=True):

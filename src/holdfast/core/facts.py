@@ -47,10 +47,19 @@ class Presence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A launch as the machine shows it: never started, alive, ended with a record, or gone without one."""
+    """A launch as the machine shows it: never started, alive, ended with a record, or gone without one.
+
+    `seen_s` is how long after its start a lost one gave its last sign of life; 0 is unknown.
+    """
 
     presence: Presence
     exit: Exit | None = None
+    seen_s: float = 0.0
+
+    @property
+    def worked_s(self) -> float:
+        """How long a launch that is over worked, as far as is known: all its time, or until its last sign. 0 is unknown."""
+        return self.seen_s if self.exit is None else self.exit.duration_s
 
 
 @dataclass(frozen=True, slots=True)

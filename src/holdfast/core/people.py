@@ -126,15 +126,16 @@ def fold(_run: RunRow, _limits: Limits, task: TaskRow, event: ev.TaskEvent) -> N
                 replace(one, answer=event.answer) if one is first else one for one in task.questions
             )
         case ev.TaskTaken() | ev.HandOverInterrupted():
-            task.taken = Taken()
+            task.taken = Taken(message=taken.message)
         case ev.HandOverStarted():
             # Finished work that waits for its checks is the person's to continue from here on.
             task.carry = task.latest.head if task.recheck else task.carry
-            task.taken, task.recheck = Taken(start=event.start), False
+            task.taken, task.recheck = Taken(start=event.start, message=taken.message), False
         case ev.TaskHandedOver():
             task.taken = replace(taken, ready=True, place=event.place)
         case ev.TaskGiven():
-            task.taken = replace(taken, given="back" if event.back else "check", message=event.message)
+            message = event.message or taken.message
+            task.taken = replace(taken, given="back" if event.back else "check", message=message)
 
 
 def _ask(task: TaskRow, event: ev.QuestionAsked) -> None:
@@ -162,6 +163,6 @@ def release(task: TaskRow) -> None:
 
 
 def end_given(task: TaskRow) -> None:
-    """Note that what a person gave has been taken in. Unless it lands, the task is the person's still."""
+    """Note that what a person gave has been taken in. Unless it lands, the task is the person's still, with its message."""
     if task.taken is not None and task.taken.given:
-        task.taken = replace(task.taken, given="", message="")
+        task.taken = replace(task.taken, given="")

@@ -94,10 +94,11 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Halt(msgspec.Struct, frozen=True, kw_only=True):
-    """Why we end an attempt's agent before it is done."""
+    """Why we end an attempt's agent before it is done. `for_run`: because the run rests, whatever the attempt did."""
 
     failure: FailureKind
     error: str
+    for_run: bool = False
 
 
 class Spent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,7 +126,7 @@ class Spent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PastAttempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an attempt before the latest used. The time of one that a crash cut off is unknown: 0."""
+    """What an attempt before the latest used. A time of 0 is unknown."""
 
     attempt: int
     agent: str = ""
@@ -154,6 +155,7 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where it is, for people: a path below the checkout."""
     given: Literal["", "check", "back"] = ""
     message: str = ""
+    """What the person said of the work when it was given last. It stays until the work lands."""
 
 
 class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -199,7 +201,7 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     started_at: float = 0.0
     """The wall time of its start, for people."""
     worked_s: float = 0.0
-    """How long its agent worked; 0 while it works, and if a crash cut it off."""
+    """How long its agent worked, as far as is known; 0 while it works, and if nothing is known."""
     session: str = ""
     """The agent's own name for its conversation."""
     session_workspace: int = -1

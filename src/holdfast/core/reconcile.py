@@ -82,7 +82,13 @@ def _task_in_flight(state: RunState, task: TaskRow, facts: Facts) -> Iterator[ev
         yield ev.ChecksInterrupted(task=task.id, attempt=task.attempt)
     elif task.status is TaskStatus.RUNNING and facts.sightings[task.id].presence is Presence.LOST:
         carry, set_aside = state.carry_or_set_aside(task, task.latest.snapshot, lost=True)
-        yield ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, set_aside=set_aside)
+        yield ev.AttemptLost(
+            task=task.id,
+            attempt=task.attempt,
+            carry=carry,
+            set_aside=set_aside,
+            duration_s=facts.sightings[task.id].worked_s,
+        )
 
 
 def _gates_in_flight(state: RunState) -> Iterator[ev.Event]:

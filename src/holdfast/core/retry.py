@@ -124,7 +124,20 @@ def kind_of_next_attempt(task: TaskRow) -> AttemptKind:
     """Return the kind of the next attempt, from what the last one left."""
     if task.conflict and task.carry == task.conflict:
         return AttemptKind.CONFLICT
-    return AttemptKind.FIX if task.carry else AttemptKind.IMPLEMENTATION
+    if not task.carry:
+        return AttemptKind.IMPLEMENTATION
+    return AttemptKind.FIX if _needs_repair(task) else AttemptKind.CONTINUATION
+
+
+def _needs_repair(task: TaskRow) -> bool:
+    """Tell whether the work so far failed: in the latest attempt, or before one that was to repair it and was cut short.
+
+    After an answer, a stop, a crash, a limit, or what a person gave back nothing is wrong with it.
+    """
+    last = task.failures[-1] if task.failures else None
+    if last is not None and last.attempt == task.attempt:
+        return last.kind not in _SAYS_NOTHING_OF_THE_WORK
+    return task.latest.kind is AttemptKind.FIX and task.latest.head != task.carry
 
 
 def _times(count: int) -> str:

@@ -312,7 +312,7 @@ class RunState:
         elif status in TASK_IS_SETTLED:
             self._settle(name, settled=True)
         elif status is TaskStatus.PENDING:
-            if (task.crash_count or task.charged) and not task.recheck:
+            if (task.crash_count or task.charged or task.tokens or task.cost_usd) and not task.recheck:
                 self.tried_before[name] = task
             if self.open_needs[name] == 0 and not task.recheck:
                 self._push_ready(name)

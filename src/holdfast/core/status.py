@@ -99,9 +99,11 @@ class FailureKind(StrEnum):
 
 
 class AttemptKind(StrEnum):
-    """What a fresh agent is asked for: new work, a repair of earlier work, or both sides of a conflict; or a person's own work."""
+    """What a fresh agent is asked for: new work, to go on with work that nothing is wrong with, a repair of work that failed,
+    or both sides of a conflict; or a person's own work."""
 
     IMPLEMENTATION = "implementation"
+    CONTINUATION = "continuation"
     FIX = "fix"
     CONFLICT = "conflict"
     PERSON = "person"

@@ -131,6 +131,7 @@ def _attempt_lost(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptL
     people.end_given(task)
     # An agent that always deletes its workspace must end, too.
     task.crash_count += event.cause in ("crash", "deletion")
+    add_time(run, task, event.duration_s)
     # Older events still carry such work.
     _keep(task, "" if began_too_recently(task, limits) else event.carry)
     _put_aside(task, event.set_aside)
@@ -179,7 +180,7 @@ def _end_uncharged(
 
 
 def _attempt_halted(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptHalted) -> None:
-    task.latest.halt = Halt(failure=event.failure, error=event.error)
+    task.latest.halt = Halt(failure=event.failure, error=event.error, for_run=event.for_run)
 
 
 def _agent_observed(run: RunRow, limits: Limits, task: TaskRow, event: ev.AgentObserved) -> None:

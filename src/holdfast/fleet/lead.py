@@ -233,6 +233,7 @@ def _take(offer: Offer) -> int:
         "boot": boot_id(),
         "token": offer.spec.token,
         "cwd": str(offer.spec.cwd),
+        "began": time.time(),
     }
     os.write(fd, to_json(record))
     return fd

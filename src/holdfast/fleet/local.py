@@ -59,12 +59,14 @@ _T = TypeVar("_T")
 
 
 class _Record(msgspec.Struct, frozen=True):
-    """The supervisor's record before it starts its agent: its token, the folder it works in, the boot, and which `file` this is."""
+    """The supervisor's record before it starts its agent: its token, the folder it works in, the boot, which `file` this is,
+    and the wall time. Supervisors of earlier versions wrote no time: it is unknown."""
 
     token: str
     cwd: str = ""
     boot: str = ""
     file: str = ""
+    began: float = 0.0
 
 
 class _Proof(msgspec.Struct, frozen=True):
@@ -142,7 +144,7 @@ class LocalFleet:
             return Sighting(Presence.UNKNOWN)
         # The supervisor may have written its exit record between the two reads.
         ended = self._exit(key)
-        return Sighting(Presence.LOST) if ended is None else _ended_sighting(folder, ended)
+        return _lost_sighting(folder) if ended is None else _ended_sighting(folder, ended)
 
     async def wait(self, key: LaunchKey) -> Sighting:
         """Return once the launch is no longer alive. Works for launches of an earlier runner too."""
@@ -392,7 +394,22 @@ def _sandbox(spec: LaunchSpec, scratch: str) -> dict[str, object]:
 
 def _ended_sighting(folder: str, ended: Exit) -> Sighting:
     """Return a launch that left an exit record. After a reboot it counts only if the files it speaks of were synced."""
-    return Sighting(Presence.LOST) if _may_be_torn(folder, ended) else Sighting(Presence.ENDED, ended)
+    if _may_be_torn(folder, ended):
+        return Sighting(Presence.LOST, seen_s=ended.duration_s)
+    return Sighting(Presence.ENDED, ended)
+
+
+def _lost_sighting(folder: str) -> Sighting:
+    """Return a launch that left no exit record. It worked at least until it last printed; of a silent one nothing is known.
+
+    The record of a task that an agent leads has the time of its last sign instead.
+    """
+    record = _decode(record_file(folder), _Record)
+    if record is None or not record.began:
+        return Sighting(Presence.LOST)
+    signs = [record_file(folder), *([log_file(folder)] if _filled(log_file(folder)) else [])]
+    seen_s = max(map(_written_ns, signs)) / 1e9 - record.began
+    return Sighting(Presence.LOST, seen_s=max(0.0, round(seen_s, 1)))
 
 
 def _may_be_torn(folder: str, ended: Exit | None) -> bool:

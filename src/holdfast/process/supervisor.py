@@ -147,6 +147,7 @@ def _take(order: LaunchOrder, boot: str, link: int) -> bytes:
         "token": order.token,
         "cwd": order.cwd,
         "file": which,
+        "began": time.time(),
     }
     os.write(held, to_json(about))
     return STARTED

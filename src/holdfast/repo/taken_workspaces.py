@@ -19,10 +19,10 @@ from holdfast.repo.files import is_plain_directory
 from holdfast.repo.landing import trailers
 from holdfast.repo.refs import run_refs
 from holdfast.repo.repository import Repository
-from holdfast.repo.uncollected_work import capture_or_move_aside
+from holdfast.repo.uncollected_work import WayOut, capture_or_move_aside
 from holdfast.repo.workspace import Workspace, WorkspaceGoneError
 from holdfast.repo.workspace_commit import agent_head, commit_on_ref, tree_of_workspace
-from holdfast.repo.workspaces import Workspaces
+from holdfast.repo.workspaces import MODULES, Workspaces
 
 
 def taken_workspace(repo: Repository, run: str, task: str, setting: PlanWorkspace) -> Workspace:
@@ -42,7 +42,8 @@ def prepare_taken(repo: Repository, run: str, task: str, commit: str, setting: P
     lacks what is copied or linked.
     """
     pool, name = _pool(repo, run, setting), ids.taken_workspace_name(task)
-    _save_or_move_aside(repo, pool, run, name)
+    again = f"It is yours and stays as it is. `holdfast take {run} {task}` tries again."
+    _save_or_move_aside(repo, pool, run, name, WayOut(again))
     return pool.prepare(name, commit, or_raw=True)
 
 
@@ -53,21 +54,24 @@ def save_taken(repo: Repository, run: str, setting: PlanWorkspace, keep: Collect
     UncollectedError on a full disk, say: then it stays where it is.
     """
     pool = _pool(repo, run, setting)
+    way_out = WayOut(
+        f"The run is over. That folder is yours, and stays: `holdfast clean {run}` saves it, then removes it."
+    )
     for name in taken_names(pool):
         if name not in keep:
-            _save_or_move_aside(repo, pool, run, name)
+            _save_or_move_aside(repo, pool, run, name, way_out)
 
 
 def _pool(repo: Repository, run: str, setting: PlanWorkspace) -> Workspaces:
     return Workspaces(repo, repo.state_dir.run(run).workspaces, setting=setting)
 
 
-def _save_or_move_aside(repo: Repository, pool: Workspaces, run: str, name: str) -> None:
+def _save_or_move_aside(repo: Repository, pool: Workspaces, run: str, name: str, way_out: WayOut) -> None:
     def save() -> bool:
         return _save(repo, pool.get(name), run, name.removeprefix(ids.TAKEN_PREFIX))
 
     with suppress(WorkspaceGoneError):
-        if not capture_or_move_aside(pool, name, save):
+        if not capture_or_move_aside(pool, name, save, way_out):
             pool.move_uncommitted(name)
 
 
@@ -118,7 +122,12 @@ def _holds_files(path: Path) -> bool:
 
 
 def _holds_repository(workspace: Workspace) -> bool:
-    """Tell whether a repository of its own is in a workspace, outside of what the plan brings: its files are saved, its history is not."""
+    """Tell whether a repository of its own is in a workspace, outside of what the plan brings: its files are saved, its history is not.
+
+    That of a submodule is among git's files about the workspace.
+    """
+    if is_plain_directory(workspace.git_dir / MODULES):
+        return True
     passed_over = {str(workspace.path / path) for path in workspace.left_out}
     for folder, folders, names in os.walk(workspace.path):
         if folder != str(workspace.path) and ".git" in (*folders, *names):

@@ -87,10 +87,12 @@ def commit_work(
     archive: str,
     *,
     look_behind: bool = False,
+    always_own: bool = False,
 ) -> WorkCommit:
     """Commit all that a workspace holds and keep it at `ref`, after the agent is dead.
 
-    Commits the agent made itself are kept below ours. If it moved to a history without `start`, that history is kept
+    Commits the agent made itself are kept below ours; if they hold everything, the last one is the work, unless there is
+    `always_own` one with our message. If it moved to a history without `start`, that history is kept
     at the ref `archive` and our commit follows `start`. With `look_behind`, what is not part of it is listed. Safe to repeat after a crash: finds our commit.
     """
     workspace.require_present()
@@ -109,8 +111,8 @@ def commit_work(
     remarks += _archive_other_commits(repo, workspace, head, archive)
     found = tree_of_workspace(repo, workspace, parent, look_behind=look_behind)
     # Even work that changed nothing gets a commit of its own: a merge needs a second parent to prove it landed.
-    own_history = parent != start
-    commit = commit_on_ref(repo, found.tree, parent, ref, lambda: message, may_reuse_parent=own_history)
+    reuses = parent != start and not always_own
+    commit = commit_on_ref(repo, found.tree, parent, ref, lambda: message, may_reuse_parent=reuses)
     changed, pointers = _changes(repo, start, commit)
     problems = [
         f"{path} points to a commit of another repository; its files are not part of it." for path in pointers

@@ -74,7 +74,7 @@ def without_paths(found: Iterable[str], left_out: Sequence[str]) -> list[str]:
 
 def require_files(repo: Repository, setting: PlanWorkspace, commit: str) -> None:
     """Raise HoldfastError unless the checkout has what workspaces get of it, and git tracks nothing of it in `commit`."""
-    _require_present(repo.checkout, setting)
+    require_brought_files(repo.checkout, setting)
     for path in setting.brought:
         if repo.git.paths("ls-tree", "-z", "--name-only", commit, "--", path):
             key = next(key for key in ("copy", "link", "keep") if path in getattr(setting, key))
@@ -84,7 +84,8 @@ def require_files(repo: Repository, setting: PlanWorkspace, commit: str) -> None
             )
 
 
-def _require_present(checkout: Path, setting: PlanWorkspace) -> None:
+def require_brought_files(checkout: Path, setting: PlanWorkspace) -> None:
+    """Raise FilesMissingError if the checkout lacks what workspaces get of it."""
     for key, paths in (("copy", setting.copy), ("link", setting.link)):
         for path in paths:
             if not (checkout / path).exists():
@@ -100,7 +101,7 @@ def bring_files(checkout: Path, workspace: Path, setting: PlanWorkspace) -> None
     Raises FilesMissingError if the checkout lacks one. What an agent committed in the place of a folder on the way stays:
     a link may lead anywhere.
     """
-    _require_present(checkout, setting)
+    require_brought_files(checkout, setting)
     for path in setting.copy:
         _put(workspace, path, checkout / path, is_copy=True)
     for path in setting.link:

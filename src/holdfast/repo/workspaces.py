@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Collection
 from pathlib import Path
 
@@ -56,6 +57,10 @@ from holdfast.repo.workspace_files import (
 ADMIN_PREFIX = "holdfast-"
 _TRASH_PREFIX = ".removed-"
 _UNCOMMITTED_PREFIX = ".uncommitted-"
+MODULES = "modules"
+"""Where git keeps the repositories of submodules, below the git directory of a working tree."""
+_KEPT_MODULES = ".git-modules-"
+"""How the folder begins in which they are in a workspace that was moved away."""
 
 
 class Workspaces:
@@ -320,10 +325,17 @@ class Workspaces:
         return [path for path in _listing(self.directory) if path.name.startswith(_TRASH_PREFIX)]
 
     def move_uncommitted(self, name: str) -> Path:
-        """Move away a workspace whose files cannot be committed; return its new place, where it stays. The next is fresh."""
+        """Move away a workspace whose files cannot be committed; return its new place, where it stays. The next is fresh.
+
+        The history of its submodules goes along: git keeps it among its own files about the workspace, which are removed.
+        """
         workspace = self.get(name)
         self._require_real_parent()
         workspace.unlock()
+        modules = workspace.git_dir / MODULES
+        if is_plain_directory(modules) and is_plain_directory(workspace.path):
+            # Under a new name each time: a kill may leave half of them there, and all of them here.
+            shutil.move(modules, workspace.path / f"{_KEPT_MODULES}{os.urandom(4).hex()}")
         kept = self._move_aside(workspace, _UNCOMMITTED_PREFIX)
         self._forget(workspace)
         return kept

@@ -112,10 +112,12 @@ class Liveness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AgentSign:
-    """An agent as the machine shows it: whether its process lives, and when it was last heard of."""
+    """An agent as the machine shows it: whether its process lives, when it was last heard of, and how long one that is over
+    worked, as far as is known."""
 
     presence: Presence
     heard_at: float = 0.0
+    worked_s: float = 0.0
 
 
 def liveness(task: TaskRow, sign: AgentSign, now: float) -> Liveness:

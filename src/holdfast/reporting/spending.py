@@ -5,13 +5,12 @@ All of it is agents' word; there are no prices here. What no agent told is unkno
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
 
 from holdfast.core.projection import RunRow, Spent, TaskRow
-from holdfast.core.status import TaskStatus
 
 
 class Spending(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,37 +48,42 @@ class AgentSpending(Spending, frozen=True, kw_only=True):
 _Kind = TypeVar("_Kind", bound=Spending)
 
 
-def attempts_of(task: TaskRow, now: float | None = None) -> tuple[AttemptSpending, ...]:
-    """Return what each attempt at a task used. `now`, a wall time, tells how long one that is at work has worked."""
+AtWork = Mapping[str, float]
+"""For each task whose attempt is not over in the journal: how many seconds its agent has worked, as far as is known."""
+_NOBODY: AtWork = {}
+
+
+def attempts_of(task: TaskRow, at_work: AtWork = _NOBODY) -> tuple[AttemptSpending, ...]:
+    """Return what each attempt at a task used. `at_work` tells how long one that is not over has worked."""
     return tuple(
         _of(AttemptSpending, spent, seconds, agent=agent, attempt=attempt)
-        for attempt, agent, spent, seconds in _attempts(task, now)
+        for attempt, agent, spent, seconds in _attempts(task, at_work)
     )
 
 
-def spending_of(task: TaskRow, now: float | None = None) -> Spending:
+def spending_of(task: TaskRow, at_work: AtWork = _NOBODY) -> Spending:
     """Return what a task used, its validators included."""
-    return spending_of_tasks([task], now)
+    return spending_of_tasks([task], at_work)
 
 
-def spending_of_tasks(tasks: Iterable[TaskRow], now: float | None = None) -> Spending:
+def spending_of_tasks(tasks: Iterable[TaskRow], at_work: AtWork = _NOBODY) -> Spending:
     """Return what some tasks used together, such as those of a stage."""
     spent, seconds, untold = Spent(), 0.0, 0
     for task in tasks:
         spent = spent.plus(Spent(tokens=task.tokens, cost_usd=task.cost_usd, cache_read=task.cache_read))
-        attempts = list(_attempts(task, now))
+        attempts = list(_attempts(task, at_work))
         seconds += sum(worked for *_, worked in attempts)
         untold += sum(bool(agent) and not used.cost_usd for _, agent, used, _ in attempts)
     return _of(Spending, spent, seconds, untold=untold)
 
 
-def spending_by_agent(tasks: Iterable[TaskRow], now: float | None = None) -> tuple[AgentSpending, ...]:
+def spending_by_agent(tasks: Iterable[TaskRow], at_work: AtWork = _NOBODY) -> tuple[AgentSpending, ...]:
     """Return what each agent used, those of commands apart, in the order of their names."""
     spent: dict[str, Spent] = {}
     seconds: dict[str, float] = {}
     counts: dict[str, tuple[int, int]] = {}
     for task in tasks:
-        for _, agent, used, worked in _attempts(task, now):
+        for _, agent, used, worked in _attempts(task, at_work):
             spent[agent] = spent.get(agent, Spent()).plus(used)
             seconds[agent] = seconds.get(agent, 0.0) + worked
             attempts, untold = counts.get(agent, (0, 0))
@@ -105,15 +109,13 @@ def spending_of_run(row: RunRow) -> Spending:
     return _of(Spending, spent, row.worked_s)
 
 
-def _attempts(task: TaskRow, now: float | None) -> Iterator[tuple[int, str, Spent, float]]:
+def _attempts(task: TaskRow, at_work: AtWork) -> Iterator[tuple[int, str, Spent, float]]:
     """Yield number, agent, spending and seconds of each attempt."""
     for past in task.past:
         yield past.attempt, past.agent, past.spent, past.worked_s
     latest = task.latest
     if latest.token:
-        at_work = task.status is TaskStatus.RUNNING and now is not None and latest.started_at > 0
-        seconds = max(0.0, now - latest.started_at) if at_work and now is not None else latest.worked_s
-        yield task.attempt, latest.agent, latest.spent, seconds
+        yield task.attempt, latest.agent, latest.spent, at_work.get(task.id, latest.worked_s)
 
 
 def _of(kind: type[_Kind], spent: Spent, seconds: float, **more: Any) -> _Kind:

@@ -163,12 +163,11 @@ def _name_in_words(event: Event) -> str:
 def _how(event: Event) -> str:
     """Say how an attempt starts, unless it is simply a new agent of the task, or what ended it before its own end."""
     if isinstance(event, AttemptLost):
-        never = event.cause == "not launched"
-        return (
-            "was never launched; the task waits for its next"
-            if never
-            else f"cut short by a {event.cause}; its work is kept"
-        )
+        by_cause = {
+            "not launched": "was never launched; the task waits for its next",
+            "budget": "ended with the budget of the run; its work is kept, no attempt is charged",
+        }
+        return by_cause.get(event.cause, f"cut short by a {event.cause}; its work is kept")
     if not isinstance(event, AttemptStarted):
         return ""
     if event.session:

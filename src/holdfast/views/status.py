@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdfast.core.facts import NOWHERE, ResultPlaces
+from holdfast.core.facts import NOWHERE, Presence, ResultPlaces
 from holdfast.core.ids import short_name
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import Origin, RunRow, TaskRow
@@ -40,6 +40,7 @@ from holdfast.reporting.run_ending import INTERRUPTED, Ending, Rest, how_it_ende
 from holdfast.reporting.spending import (
     AgentSpending,
     AttemptSpending,
+    AtWork,
     Spending,
     attempts_of,
     spending_by_agent,
@@ -217,17 +218,35 @@ def status_view(
     """
     state = stored.state()
     statuses = displayed_task_statuses(state)
+    at_work = _at_work(stored, signs, now, held=holder is not None)
     return StatusView(
         run=_run(stored, holder, _rest(stored, holder is not None, boot_id, signs), places),
-        stages=tuple(_stage(state, stage, statuses, now) for stage in state.plan.stages),
+        stages=tuple(_stage(state, stage, statuses, at_work) for stage in state.plan.stages),
         tasks=tuple(
-            _task(state, stage, task, statuses, signs.get(task.id), now) for stage, task in state.plan.tasks()
+            _task(state, stage, task, statuses, signs.get(task.id), now, at_work)
+            for stage, task in state.plan.tasks()
         ),
         merge_queue=tuple(QueueView(task=task.id, status=place) for task, place in merge_queue(state)),
         needs_you=needs_you(state),
-        metrics=_metrics(state, statuses, (now if holder else stored.updated_at) - stored.started_at, now),
-        agents=spending_by_agent(state.tasks.values(), now),
+        metrics=_metrics(
+            state, statuses, (now if holder else stored.updated_at) - stored.started_at, at_work
+        ),
+        agents=spending_by_agent(state.tasks.values(), at_work),
     )
+
+
+def _at_work(stored: StoredRun, signs: Mapping[str, AgentSign], now: float, *, held: bool) -> AtWork:
+    """Return how long each agent has worked whose attempt is not over. Of one that is gone only its own signs tell."""
+    seconds = {}
+    for task in stored.tasks:
+        sign = signs.get(task.id)
+        if task.status is not TaskStatus.RUNNING:
+            continue
+        if held or (sign is not None and sign.presence is Presence.ALIVE):
+            seconds[task.id] = max(0.0, now - (task.latest.started_at or now))
+        elif sign is not None:
+            seconds[task.id] = sign.worked_s
+    return seconds
 
 
 def agent_of(plan: Plan, task: Task) -> str:
@@ -270,7 +289,7 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, places: ResultPlaces
     )
 
 
-def _stage(state: RunState, stage: Stage, statuses: dict[str, TaskStatus], now: float) -> StageView:
+def _stage(state: RunState, stage: Stage, statuses: dict[str, TaskStatus], at_work: AtWork) -> StageView:
     counts = Counter(statuses[task.id] for task in stage.tasks)
     row = state.stage(stage.id)
     return StageView(
@@ -282,7 +301,7 @@ def _stage(state: RunState, stage: Stage, statuses: dict[str, TaskStatus], now: 
         error=row.error or None,
         gate=row.gate if row.status is StageStatus.BLOCKED else None,
         waived=row.waived,
-        spending=spending_of_tasks((state.tasks[task.id] for task in stage.tasks), now),
+        spending=spending_of_tasks((state.tasks[task.id] for task in stage.tasks), at_work),
     )
 
 
@@ -293,12 +312,13 @@ def _task(
     statuses: dict[str, TaskStatus],
     sign: AgentSign | None,
     now: float,
+    at_work: AtWork,
 ) -> TaskView:
     row = state.tasks[task.id]
     running = row.status is TaskStatus.RUNNING
     need = need_of(state.row.run, row)
     obstacle = row.latest.report.blocked if running and row.latest.report is not None else ""
-    spending = spending_of(row, now)
+    spending = spending_of(row, at_work)
     return TaskView(
         id=task.id,
         stage=stage.id,
@@ -315,7 +335,7 @@ def _task(
         tokens=spending.tokens,
         cost_usd=spending.cost_usd,
         spending=spending,
-        spending_by_attempt=attempts_of(row, now),
+        spending_by_attempt=attempts_of(row, at_work),
         question=need.question if need else None,
         options=need.options if need else (),
         obstacle=obstacle or None,
@@ -338,10 +358,12 @@ def _blockers(state: RunState, task: Task, statuses: dict[str, TaskStatus]) -> s
     return f"waits for {', '.join(needs)}" if needs else ""
 
 
-def _metrics(state: RunState, statuses: dict[str, TaskStatus], elapsed_s: float, now: float) -> MetricsView:
+def _metrics(
+    state: RunState, statuses: dict[str, TaskStatus], elapsed_s: float, at_work: AtWork
+) -> MetricsView:
     counts = Counter(statuses.values())
     rows = state.tasks.values()
-    spending = spending_of_tasks(rows, now)
+    spending = spending_of_tasks(rows, at_work)
     return MetricsView(
         tasks=len(statuses),
         completed=counts[TaskStatus.COMPLETED],

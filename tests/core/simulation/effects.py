@@ -13,7 +13,7 @@ from zlib import crc32
 from msgspec.structs import replace
 
 from holdfast.core import events as ev
-from holdfast.core.budgets import attempt_overrun
+from holdfast.core.budgets import attempt_overrun, shared_overrun
 from holdfast.core.commands import LandTasks
 from holdfast.core.facts import Presence
 from holdfast.core.plan import Validator
@@ -84,6 +84,8 @@ def _end(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> None:
         runner.deliver([lost(runner, task, "crash", save_last_snapshot(runner, task))])
     elif presence is Presence.LOST or (agent.cancelled and task.latest.halt is None):
         runner.deliver([lost(runner, task, "stop", save_last_snapshot(runner, task))])
+    elif agent.cancelled and task.latest.halt is not None and task.latest.halt.for_run:
+        runner.deliver([lost(runner, task, "budget", save_last_snapshot(runner, task))])
     else:
         runner.deliver(_collect(runner, task, agent))
 
@@ -171,10 +173,10 @@ def _random_fate(runner: SimulatedRunner, task: TaskRow) -> tuple[str, FailureKi
 def _reason_to_halt(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> ev.AttemptHalted | None:
     if agent.is_command:
         return None  # it has no stream that anybody listens to
-    spent = attempt_overrun(
-        runner.state, task, Spent(tokens=agent.tokens, cost_usd=agent.tokens * COST_PER_TOKEN)
-    )
-    if spent:
+    heard = Spent(tokens=agent.tokens, cost_usd=agent.tokens * COST_PER_TOKEN)
+    spent = attempt_overrun(runner.state, task, heard)
+    shared = "" if spent else shared_overrun(runner.state, task, heard)
+    if spent or shared:
         failure = FailureKind.BUDGET
     elif agent.fate == "limit":
         failure = FailureKind.LIMIT
@@ -182,7 +184,10 @@ def _reason_to_halt(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgen
         failure = FailureKind.PERMISSION
     else:
         return None
-    return ev.AttemptHalted(task=task.id, attempt=task.attempt, failure=failure, error=spent or "it waits")
+    why = spent or shared or "it waits"
+    return ev.AttemptHalted(
+        task=task.id, attempt=task.attempt, failure=failure, error=why, for_run=bool(shared)
+    )
 
 
 def _reports(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> list[ev.Event]:
@@ -205,7 +210,7 @@ def _reports(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> l
 
 
 def lost(
-    runner: SimulatedRunner, task: TaskRow, cause: Literal["crash", "stop"], unfinished: str
+    runner: SimulatedRunner, task: TaskRow, cause: Literal["crash", "stop", "budget"], unfinished: str
 ) -> ev.Event:
     """Return the end of an attempt that was cut short by a crash or a stop."""
     carry, set_aside = runner.state.carry_or_set_aside(task, unfinished, lost=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from random import Random
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from holdfast.core.plan import AgentProvider, Limits, Plan, Stage, Task, Validator
 
 PROVIDERS = {
@@ -23,6 +25,8 @@ PROVIDERS = {
 _AGENTS = tuple(PROVIDERS)
 _TASKS_PER_STAGE = (1, 1, 1, 1, 1, 2, 2, 3)
 _STAGES = (1, 1, 1, 1, 1, 2, 2, 3)
+_ATTEMPT_BUDGET_USD = 1.5
+"""A run with a larger budget than this gives each attempt as much."""
 
 
 class FaultRates(NamedTuple):
@@ -71,6 +75,8 @@ def random_plan(rng: Random) -> Plan:
         cost_usd=random() * 4 if random() < 0.1 else None,
         attempt_tokens=rng.randint(4, 9) if random() < 0.1 else None,
     )
+    if limits.cost_usd is not None and limits.cost_usd > _ATTEMPT_BUDGET_USD:
+        limits = replace(limits, attempt_cost_usd=_ATTEMPT_BUDGET_USD)
     verify = ("check",) if random() < 0.3 else ()
     stages: list[Stage] = []
     # A run that begins again in the middle may have a stage of nothing but gates.

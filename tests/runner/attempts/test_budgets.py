@@ -59,6 +59,28 @@ def test_a_run_that_reports_more_than_its_budget_ends_its_agents_and_blocks(tmp_
     assert {halted.failure for halted in run.of_kind(ev.AttemptHalted)} == {FailureKind.BUDGET}
 
 
+def test_an_agent_that_reported_nothing_is_not_charged_for_the_budget_of_the_run(tmp_path: Path) -> None:
+    """Another one spent it. All are ended, and nobody's attempt failed: with a larger budget each goes on where it was."""
+    silent = Fifo(tmp_path / "silent")
+    quiet = f"echo half > half.txt; {silent.give}; {FOREVER}"
+    spender = f"{silent.take}; echo b > B.txt; holdfast report cost 3; {FOREVER}"
+    tasks = [
+        sh("A", once(tmp_path / "a", quiet, "test -f half.txt && echo a > A.txt"), resume="continue"),
+        sh("B", once(tmp_path / "b", spender, "test -f B.txt && echo more >> B.txt"), resume="continue"),
+    ]
+    limits = {"cost_usd": 2, "jobs": 2, "attempts": 1}
+    run = Trial.of(Project.create(tmp_path / "p"), stage("one", *tasks), limits=limits)
+    assert run.execute() is RunStatus.BLOCKED
+    assert not run.of_kind(ev.AttemptFailed)
+    assert {lost.cause for lost in run.of_kind(ev.AttemptLost)} == {"budget"}
+    assert {halted.error for halted in run.of_kind(ev.AttemptHalted)} == {
+        "the budget of 2 USD is spent: the run used 3 USD"
+    }
+    assert [run.state().tasks[name].charged for name in "AB"] == [0, 0]
+    assert run.execute(cost_usd=9.0) is RunStatus.COMPLETED
+    assert not run.violations()
+
+
 def test_reported_tokens_bind_too(tmp_path: Path) -> None:
     """An agent without a stream can tell tokens by its reports; they add up."""
     tokens = "holdfast report tokens 300; holdfast report --tokens 200 --progress 5"
@@ -154,6 +176,22 @@ def test_a_halt_that_was_written_down_but_not_carried_out_is_carried_out_later(t
     kill(runner)
     assert run.execute() is RunStatus.COMPLETED
     assert run.state().tasks["A"].cost_usd == 2.0
+    assert not run.violations()
+
+
+def test_a_kill_after_the_budget_of_the_run_was_found_spent_charges_nobody(tmp_path: Path) -> None:
+    """The reason is durable, its result is not: the next runner ends the agent, and the task keeps its only attempt."""
+    script = once(tmp_path / "hit", f"holdfast report cost 2; {FOREVER}", "echo a > A.txt")
+    limits = {"cost_usd": 1, "attempts": 1}
+    run = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", script)), limits=limits)
+    runner = start_runner(run)
+    eventually(
+        lambda: run.state().tasks["A"].latest.halt is not None or run.stored().row.status == "blocked",
+        "halted",
+    )
+    kill(runner)
+    assert run.execute(cost_usd=9.0) is RunStatus.COMPLETED
+    assert (run.state().tasks["A"].charged, run.state().tasks["A"].failures) == (0, [])
     assert not run.violations()
 
 

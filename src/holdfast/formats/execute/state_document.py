@@ -69,7 +69,10 @@ _ERROR_TYPES = {
     FailureKind.CONFLICT: "merge_conflict",
     FailureKind.SIDE_LOST: "merge_conflict",
 }
-_COMMIT_TYPES = {AttemptKind.IMPLEMENTATION: "implementation"}
+_COMMIT_TYPES = {
+    AttemptKind.IMPLEMENTATION: "implementation",
+    AttemptKind.CONTINUATION: "implementation",
+}
 _SHORT_HASH = 7
 _HASH = Key("hash", "sha", "commit")
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Literal
 
 from holdfast.core import events as ev
-from holdfast.core.facts import ExitReason, Presence, Sighting
+from holdfast.core.facts import Exit, ExitReason, Presence, Sighting
 from holdfast.core.observations import StreamSummary
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import AttemptKind, FailureKind
@@ -99,15 +99,16 @@ async def _end(
         alive = frozenset(key for key in context.fleet.live_launches(context.run) if key != lost)
         await context.fleet.sweep(context.run, alive)
         context.workspaces.mark_lost(task)
-        return [await asyncio.to_thread(_keep_work, context, task, "crash")]
-    # A stop from outside: by a runner that died before it said so, or by a shutdown.
-    if exit_ is None or (exit_.reason is ExitReason.CANCELLED and task.latest.halt is None):
-        return [await asyncio.to_thread(_keep_work, context, task, "stop")]
+        return [await asyncio.to_thread(_keep_work, context, task, "crash", sighting.worked_s)]
+    cause = _ended_by_us(task, exit_)
+    if exit_ is None or cause:
+        return [await asyncio.to_thread(_keep_work, context, task, cause or "stop", sighting.worked_s)]
     cut = cut_short(context, task, exit_, heard)
     if cut is not None and context.state.starts_clean(task):
         if asked := attempt_asked(task, "", exit_.duration_s, failed=True):
             # The question of a command counts, and its half-done work is set aside as ever.
-            return [*asked[:-1], await asyncio.to_thread(_keep_work, context, task, "stop")]
+            kept = await asyncio.to_thread(_keep_work, context, task, "stop", exit_.duration_s)
+            return [*asked[:-1], kept]
         return [await asyncio.to_thread(keep_unfinished, context, task, exit_, heard, cut)]
     how = partial(collect, context, task, exit_, heard)
     events = await asyncio.to_thread(capture_work, context, task, how)
@@ -115,6 +116,17 @@ async def _end(
         await reject_syntax_errors(context, task, event) if isinstance(event, ev.AttemptDone) else event
         for event in events
     ]
+
+
+def _ended_by_us(task: TaskRow, exit_: Exit | None) -> Literal["stop", "budget", ""]:
+    """Return why the agent was ended without any fault of its attempt; empty if it was not.
+
+    A stop comes from outside: from a person, from a runner that died before it said so, or from a shutdown.
+    """
+    halt = task.latest.halt
+    if exit_ is None or exit_.reason is not ExitReason.CANCELLED or (halt is not None and not halt.for_run):
+        return ""
+    return "stop" if halt is None else "budget"
 
 
 async def _wait_and_listen(context: RunContext, task: TaskRow, listener: StreamListener) -> Sighting:
@@ -150,7 +162,16 @@ async def _wait(context: RunContext, task: TaskRow) -> Sighting:
                         await context.record(saved)
 
 
-def _keep_work(context: RunContext, task: TaskRow, cause: Literal["crash", "stop"]) -> ev.Event:
+def _keep_work(
+    context: RunContext, task: TaskRow, cause: Literal["crash", "stop", "budget"], worked_s: float
+) -> ev.Event:
     commit = save_last_snapshot(context, task)
     carry, set_aside = context.state.carry_or_set_aside(task, commit, lost=True)
-    return ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, set_aside=set_aside, cause=cause)
+    return ev.AttemptLost(
+        task=task.id,
+        attempt=task.attempt,
+        carry=carry,
+        set_aside=set_aside,
+        cause=cause,
+        duration_s=worked_s,
+    )

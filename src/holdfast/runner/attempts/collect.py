@@ -20,7 +20,7 @@ from holdfast.core.outcome import (
 )
 from holdfast.core.projection import TaskRow
 from holdfast.core.retry import CUT_SHORT, was_found_wanting
-from holdfast.core.status import FailureKind, NetworkAccess
+from holdfast.core.status import AttemptKind, FailureKind, NetworkAccess
 from holdfast.core.unrunnable import CANNOT_EXECUTE, lacks_program, tree_path, words_said
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
@@ -48,7 +48,7 @@ def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummar
     try:
         work = commit_attempt(context, task, context.workspaces.of(task))
     except WorkspaceGoneError:
-        return [_workspace_gone(context, task)]
+        return [_workspace_gone(context, task, exit_)]
     objection = first_objection(context, task, exit_, work, heard, agent)
     carry = carry_of(context, task, work)
     if objection is not None and objection.end is OutcomeKind.LIMITED:
@@ -93,12 +93,17 @@ def keep_unfinished(
     )
 
 
-def _workspace_gone(context: RunContext, task: TaskRow) -> ev.Event:
+def _workspace_gone(context: RunContext, task: TaskRow, exit_: Exit) -> ev.Event:
     """The last snapshot is half-done work, although the agent ended by itself. Whoever deleted the rest, it is not charged."""
     keep_set_aside(context, task, task.latest.snapshot)
     carry, set_aside = context.state.carry_or_set_aside(task, task.latest.snapshot, lost=True)
     return ev.AttemptLost(
-        task=task.id, attempt=task.attempt, carry=carry, set_aside=set_aside, cause="deletion"
+        task=task.id,
+        attempt=task.attempt,
+        carry=carry,
+        set_aside=set_aside,
+        cause="deletion",
+        duration_s=exit_.duration_s,
     )
 
 
@@ -143,13 +148,26 @@ def work_done(
 
 
 def commit_attempt(context: RunContext, task: TaskRow, workspace: Workspace, subject: str = "") -> WorkCommit:
-    """Commit a workspace as the work of a task's present attempt. Safe to repeat."""
+    """Commit a workspace as the work of a task's present attempt. Safe to repeat.
+
+    A person's own last commit may say "WIP": what a person gives has a commit above it that speaks for the task.
+    """
+    by_hand = task.latest.kind is AttemptKind.PERSON
     subject = subject or context.state.specs[task.id].headline
     message = f"{subject}\n\n{task.latest.kind}\n\n{trailers(context.run, task.id, task.attempt)}"
     ref = ids.task_ref(context.run, task.id, task.attempt)
     stray = ids.archive_ref(context.run, f"{task.id}-stray-{task.attempt}")
     checked = bool(context.state.checks_of(task.id))
-    return commit_work(context.repo, workspace, task.latest.start, ref, message, stray, look_behind=checked)
+    return commit_work(
+        context.repo,
+        workspace,
+        task.latest.start,
+        ref,
+        message,
+        stray,
+        look_behind=checked,
+        always_own=by_hand,
+    )
 
 
 def first_objection(

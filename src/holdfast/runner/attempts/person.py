@@ -16,7 +16,7 @@ from holdfast.core.projection import Taken, TaskRow
 from holdfast.core.status import FailureKind
 from holdfast.repo.repository import Repository
 from holdfast.repo.taken_workspaces import prepare_taken, taken_workspace
-from holdfast.repo.uncollected_work import capture_safely
+from holdfast.repo.uncollected_work import WayOut, capture_safely
 from holdfast.repo.workspace import Workspace, WorkspaceGoneError
 from holdfast.runner.attempts.attempt_events import attempt_failed
 from holdfast.runner.attempts.collect import carry_of, commit_attempt, first_objection, work_done
@@ -45,8 +45,12 @@ async def take_in(context: RunContext, task: TaskRow) -> list[ev.Event]:
     """Commit what a person gave and return how that attempt ended. Safe to repeat after a crash: reuses the commit."""
     context.secrets.pop(task.latest.token, None)
     workspace = taken_workspace(context.repo, context.run, task.id, context.state.plan.workspace)
+    way_out = WayOut(
+        f"`holdfast resume {context.run}` takes it in then. It is yours: nothing removes it, no agent gets it.",
+        f"To have an agent do the task without it: `holdfast retry {context.run} {task.id}`; it stays where it is.",
+    )
     return await asyncio.to_thread(
-        capture_safely, workspace.path, partial(_take_in, context, task, workspace)
+        capture_safely, workspace.path, partial(_take_in, context, task, workspace), way_out
     )
 
 

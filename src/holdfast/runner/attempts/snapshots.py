@@ -12,7 +12,7 @@ from holdfast.fleet.protocol import LaunchKey
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
 from holdfast.repo.snapshots import count_snapshots, take_snapshot
-from holdfast.repo.uncollected_work import capture_or_move_aside, capture_safely
+from holdfast.repo.uncollected_work import WayOut, capture_or_move_aside, capture_safely
 from holdfast.repo.workspace import Workspace, WorkspaceGoneError
 from holdfast.reporting.snapshot_message import snapshot_message
 from holdfast.runner.attempts.confined_reading import read_confined
@@ -53,9 +53,14 @@ def save_last_snapshot(context: RunContext, task: TaskRow) -> str:
 def capture_work(context: RunContext, task: TaskRow, capture: Callable[[], T]) -> T:
     """Commit the workspace of a task by `capture`. Raises UncollectedError if it fails and the run is to go on."""
     workspace = context.workspaces.path(task)
-    if context.launches:
-        return capture_safely(workspace, capture)
-    return capture_or_move_aside(context.workspaces.pool, workspace.name, capture)
+    if not context.launches:
+        again = f"Give the command again, or go on with the run: `holdfast resume {context.run}`."
+        return capture_or_move_aside(context.workspaces.pool, workspace.name, capture, WayOut(again))
+    way_out = WayOut(
+        f"`holdfast resume {context.run}` tries again; without {workspace} the task would begin again.",
+        f"To leave it: `holdfast reset {context.run} {task.id}` and `holdfast abandon {context.run}` move it aside.",
+    )
+    return capture_safely(workspace, capture, way_out)
 
 
 def keep_set_aside(context: RunContext, task: TaskRow, commit: str) -> None:

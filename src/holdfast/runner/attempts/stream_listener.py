@@ -13,7 +13,7 @@ from typing import Self
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.reader import StreamReader
 from holdfast.core import events as ev
-from holdfast.core.budgets import attempt_overrun
+from holdfast.core.budgets import attempt_overrun, shared_overrun
 from holdfast.core.facts import Presence
 from holdfast.core.observations import AgentTrouble, StreamSummary
 from holdfast.core.projection import TaskRow
@@ -159,6 +159,8 @@ def _reason_to_halt(context: RunContext, task: TaskRow, listener: StreamListener
     heard = listener.heard
     if spent := attempt_overrun(context.state, task, heard.spent):
         return _halt(task, FailureKind.BUDGET, spent)
+    if spent := shared_overrun(context.state, task, heard.spent):
+        return _halt(task, FailureKind.BUDGET, spent, for_run=True)
     if heard.waits:
         return _halt(task, FailureKind.PERMISSION, f"the agent waits for an answer: {heard.message}")
     since = listener.limited_since
@@ -167,5 +169,5 @@ def _reason_to_halt(context: RunContext, task: TaskRow, listener: StreamListener
     return None
 
 
-def _halt(task: TaskRow, failure: FailureKind, error: str) -> ev.AttemptHalted:
-    return ev.AttemptHalted(task=task.id, attempt=task.attempt, failure=failure, error=error)
+def _halt(task: TaskRow, failure: FailureKind, error: str, *, for_run: bool = False) -> ev.AttemptHalted:
+    return ev.AttemptHalted(task=task.id, attempt=task.attempt, failure=failure, error=error, for_run=for_run)

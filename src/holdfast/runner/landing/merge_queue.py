@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from holdfast.core import events as ev, ids
 from holdfast.core.commands import LandTasks
 from holdfast.core.projection import TaskRow
+from holdfast.core.status import AttemptKind
 from holdfast.errors import HoldfastError
 from holdfast.repo.landing import LAND, Conflicted, commit_merge, merge, move_branch, trailers
+from holdfast.reporting.result_messages import short
 from holdfast.runner.context import RunContext
 from holdfast.runner.effect_errors import UnsyncedLandingError
 from holdfast.runner.verification.checks import ChecksStopped
@@ -144,4 +146,8 @@ def _interrupted(task: TaskRow) -> ev.Event:
 
 
 def _message(context: RunContext, task: TaskRow) -> str:
-    return f"{LAND}{context.state.specs[task.id].headline}\n\n{trailers(context.run, task.id, task.attempt)}"
+    """Return the message of a task's landing: its title, or what the person said who did it by hand."""
+    subject = context.state.specs[task.id].headline
+    if task.latest.kind is AttemptKind.PERSON and task.summary:
+        subject = f"{task.id}: {short(task.summary.splitlines()[0])}"
+    return f"{LAND}{subject}\n\n{trailers(context.run, task.id, task.attempt)}"

@@ -39,7 +39,7 @@ from holdfast.repo.refs import known_runs, recorded_runs, run_refs
 from holdfast.repo.repository import Repository
 from holdfast.repo.run_record import read_origin, read_record
 from holdfast.repo.snapshots import take_snapshot
-from holdfast.repo.uncollected_work import capture_or_move_aside
+from holdfast.repo.uncollected_work import WayOut, capture_or_move_aside
 from holdfast.repo.workspace import WorkspaceGoneError
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.attempts.snapshots import take_torn_files
@@ -47,6 +47,7 @@ from holdfast.runner.health import runs_missing_in_journal
 
 Ask = Callable[[str, bool], bool]
 """Asks the user a question whose safe answer is no; the second argument tells whether git shows that it is yes."""
+_TRY_AGAIN = WayOut("Nothing was replaced. `holdfast rebuild` tries again.")
 _TornFiles = dict[tuple[str, int], str]
 """The commits of files that a power cut may have torn, by task and attempt; empty where there was nothing."""
 
@@ -189,13 +190,13 @@ class _LostRun:
         message = f"WIP found in workspace {name} when the journal was lost{about}"
         with suppress(WorkspaceGoneError):
             take = partial(take_snapshot, self.repo, pool.get(name), ref, message)
-            capture_or_move_aside(pool, name, take)
+            capture_or_move_aside(pool, name, take, _TRY_AGAIN)
 
     def _save_torn(self, pool: Workspaces, name: str, agent: LaunchKey) -> str:
         """Commit files that may be torn, apart from snapshots; return the commit, empty if there is nothing."""
         try:
             return capture_or_move_aside(
-                pool, name, partial(take_torn_files, self.repo, pool.get(name), agent)
+                pool, name, partial(take_torn_files, self.repo, pool.get(name), agent), _TRY_AGAIN
             )
         except WorkspaceGoneError:
             return ""

@@ -58,7 +58,7 @@ async def recover(context: RunContext, *, rebooted: bool) -> list[ev.Event]:
         unknown = [
             task for task in running if task not in started and task.latest.kind is not AttemptKind.PERSON
         ]
-        saved = await asyncio.to_thread(_set_torn_work_aside, context, lost, unknown)
+        saved = await asyncio.to_thread(_set_torn_work_aside, context, lost, unknown, sightings)
     else:
         saved = await asyncio.to_thread(_save_lost_work, context, lost)
     keep_plan(context.repo, context.journal, context.run, context.state.plan)
@@ -100,7 +100,9 @@ def _save_lost_work(context: RunContext, lost: list[TaskRow]) -> list[ev.Event]:
     return [event for task in lost for event in snapshot_saved(task, save_last_snapshot(context, task))]
 
 
-def _set_torn_work_aside(context: RunContext, lost: list[TaskRow], unknown: list[TaskRow]) -> list[ev.Event]:
+def _set_torn_work_aside(
+    context: RunContext, lost: list[TaskRow], unknown: list[TaskRow], sightings: dict[str, Sighting]
+) -> list[ev.Event]:
     """Keep what is in the workspaces of agents that a reboot ended, and let nobody build on it.
 
     It may have been a power cut, and nobody synced these files: some may be empty or torn. The last snapshot is whole.
@@ -113,7 +115,13 @@ def _set_torn_work_aside(context: RunContext, lost: list[TaskRow], unknown: list
     state = context.state
     ends = ((task, state.carry_or_set_aside(task, task.latest.snapshot, lost=True)) for task in lost)
     return [
-        ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, set_aside=torn[task.id] or set_aside)
+        ev.AttemptLost(
+            task=task.id,
+            attempt=task.attempt,
+            carry=carry,
+            set_aside=torn[task.id] or set_aside,
+            duration_s=sightings[task.id].worked_s,
+        )
         for task, (carry, set_aside) in ends
     ]
 
