@@ -209,3 +209,13 @@ def test_an_agent_cannot_answer_itself(tmp_path: Path) -> None:
     assert cli.task("db")["status"] == "blocked"
     kept = cli.json("inspect", "db")["tasks"][0]["attempts"][0]["kept"]
     assert "agents decide nothing" in git(cli.here, "show", f"{kept}:said.txt")
+
+
+@pytest.mark.parametrize("words", [("db", "blue", "green"), ("1", "db", "blue", "green"), ("db", *"abc")])
+def test_an_answer_without_quotes_is_told_how_to_type_it(asking: Cli, words: tuple[str, ...]) -> None:
+    """Its first words are not taken for a run and a task."""
+    done = asking("answer", *words)
+    named = words[: words.index("db") + 1]
+    told = f"`holdfast answer {' '.join(named)} '{' '.join(words[len(named) :])}'`"
+    assert (done.code, told in done.err) == (2, True), done.err
+    assert asking.task("db")["question"] == "Postgres or SQLite?"

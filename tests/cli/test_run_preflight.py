@@ -142,6 +142,28 @@ def test_a_failing_set_up_stops_the_run_before_any_task_begins(tmp_path: Path) -
     assert cli.task("a")["status"] == "pending"
 
 
+@pytest.mark.parametrize("args", [("--dry-run",), ("--yes",)])
+def test_a_file_that_workspaces_lack_is_told_before_anything_starts(
+    tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    """It is an input that is wrong: exit 2, with what to make; there is no run of it."""
+    cli = cli_of(tmp_path / "p", "true", workspace={"copy": [".env"], "link": []})
+    done = cli("run", *args)
+    assert (done.code, was_paid(cli)) == (2, False)
+    assert "workspace.copy names .env, which is not in your checkout" in done.err
+    assert f"make {cli.here}/.env, or take it out of the plan" in done.err
+    assert cli.json("list") == []
+
+
+def test_an_amended_plan_needs_its_files_too(tmp_path: Path) -> None:
+    """The run keeps the plan it has."""
+    cli = cli_of(tmp_path / "p", "false", limits={"attempts": 1})
+    assert run_agreed(cli).code == 3
+    cli.plan(TASK, agent="mine", agents=AGENT, workspace={"link": ["modules"]})
+    done = cli("amend", "--yes")
+    assert (done.code, "workspace.link names modules" in done.err) == (2, True)
+
+
 def test_a_kill_in_the_check_of_the_base_repeats_it(tmp_path: Path) -> None:
     """The intent is on disk; the next runner checks before any agent starts."""
     at_work = Fifo(tmp_path / "at-work")

@@ -15,6 +15,7 @@ from holdfast.core.amendment import amendment
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow
 from holdfast.errors import ExitCode, HoldfastError
+from holdfast.repo.workspace_files import require_files
 from holdfast.runner.decisions.amend import (
     PlannedAmendment,
     amend_run,
@@ -61,6 +62,7 @@ def amend_to(opened: OpenRepo, run: str, wanted: Plan, args: Namespace, *, resta
     refuse_half_adopted(state.row)
     planned = planned_amendment(state, wanted, restart=restart)
     require_commands(planned.plan, opened.checkout)
+    require_files(opened.repo, planned.plan.workspace, state.row.base)
     amendment(state, wanted, restart=restart)  # what would be refused is refused before anything is asked
     if not args.json:
         say(amendment_text(amendment_view(run, planned, restart=restart, amended=False)), args)

@@ -17,7 +17,7 @@ from holdfast.cli.run_session import execute_visibly, exit_code
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import ExitCode, HoldfastError, LeaseHeldError, NeedsDecisionError
-from holdfast.repo.land_run import LandingConflictError, LandingMethod
+from holdfast.repo.land_run import LandingConflictError, LandingMethod, require_branch
 from holdfast.runner.landing.conflict_run import conflict_plan, conflicting_files, create_conflict_run
 from holdfast.runner.landing.result_landing import (
     ResultToLand,
@@ -125,6 +125,7 @@ def _land(opened: OpenRepo, row: RunRow, args: Namespace) -> str:
     method = (
         LandingMethod.SQUASH if args.squash else LandingMethod.REBASE if args.rebase else LandingMethod.MERGE
     )
+    require_branch(opened.repo, result.target)
     if not result.is_in(opened.repo):
         if row.status is not RunStatus.COMPLETED and not args.yes:
             raise NeedsDecisionError(

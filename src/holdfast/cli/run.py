@@ -82,6 +82,9 @@ def execute(args: Namespace) -> int:
     plan, source = _plan(args, checkout)
     if args.dry_run:
         require_commit(Path.cwd(), plan.base)
+        if plan.workspace.brought:
+            repo = read_only.open_repository()
+            require_files(repo, plan.workspace, repo.resolve(plan.base))
         return _print_plan(plan, args, read_only)
     require_commands(plan, checkout)
     if args.tick:
@@ -106,13 +109,13 @@ def execute(args: Namespace) -> int:
             if choice == "c":
                 require_consent(opened.journal, state.plan_as_run(), checkout, yes=args.yes)
                 return _start(opened, run, f"Resuming {run}.{_changed_plan(run) if edited else ''}", args)
-        elif not args.fresh:
+        require_files(opened.repo, plan.workspace, opened.repo.resolve(plan.base))
+        if unfinished is None and not args.fresh:
             _tell_of_completed(opened, plan, args)
         for notice in checkout_notices(opened.repo):
             note(notice)
         if missing := runs_missing_in_journal(opened.repo, opened.journal):
             note(missing_runs_sentence(missing))
-        require_files(opened.repo, plan.workspace, opened.repo.resolve(plan.base))
         require_consent(opened.journal, plan, checkout, yes=args.yes, sandbox=sandbox)
         if unfinished is not None:
             abandon_run(opened, unfinished.row.run, args)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from io import TextIOBase, TextIOWrapper
 from typing import TextIO
 
@@ -51,6 +52,14 @@ def silence(out: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, out.fileno())
     os.close(nowhere)
+
+
+def flush_output() -> None:
+    """Write what was printed, before something goes to standard error: both may end in one file. As in `write_line`."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        silence(sys.stdout)
 
 
 def write_line(text: str, out: TextIO) -> None:
