@@ -76,6 +76,19 @@ def test_a_red_base_stops_a_run_that_nobody_watches(tmp_path: Path) -> None:
     assert cli("doctor").code == 0
 
 
+@pytest.mark.parametrize("said", ["printf 'all is %s' red; false", "false"])
+def test_why_a_base_is_red_is_told_once(tmp_path: Path, said: str) -> None:
+    """What the check said and what to do, where the run rests; on a terminal, before the question."""
+    cli = cli_of(tmp_path / "p", said)
+    done = run_agreed(cli)
+    assert (done.code, done.out.count("No agent was started")) == (3, 1), done.out
+    assert done.out.count("all is red") == ("red" in said)
+    assert "run blocked: the base fails a check before any task has begun\n" in done.out
+    code, screen = on_terminal(cli, "run", "--fresh", answers="n\n")
+    assert (code, screen.count("No agent was started")) == (3, 1), screen
+    assert "`holdfast resume 3 --accept-base`" in screen
+
+
 def test_going_on_with_a_red_base_is_remembered(tmp_path: Path) -> None:
     """Many checks only the tasks make pass: accepted once, the base is not asked about again in this run."""
     gate = Fifo(tmp_path / "gate")
