@@ -81,7 +81,7 @@ RUN_TASK_AGENT = "run"
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """The run as a whole. `landed_in` names the branches that hold the result of a completed run, the target first.
 
-    `archived_at` is the ref that keeps the result of one that was discarded.
+    `archived_at` is the ref that keeps the result of one that was discarded. `branch_removed`: a completed run's own branch is gone.
     `adopting` is the file of another system whose adoption is not complete yet.
     """
 
@@ -108,6 +108,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     ticks: str = ""
     landed_in: tuple[str, ...] = ()
     archived_at: str = ""
+    branch_removed: bool = False
 
 
 class StageView(msgspec.Struct, frozen=True, kw_only=True):
@@ -265,6 +266,7 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, places: ResultPlaces
         mirrors=tuple(row.mirrors),
         ticks=ticked.path if ticked else "",
         landed_in=places.branches,
+        branch_removed=not places.has_branch,
         archived_at=places.archive,
     )
 

@@ -92,7 +92,8 @@ def _header(run: RunView, view: StatusView) -> Iterator[str]:
     )
     if spent := spending_words(metrics.spending):
         yield f"  {spent}"
-    yield f"  branch {run.branch} from {run.base[:12]}"
+    removed = ", removed since" if run.branch_removed else ""
+    yield f"  branch {run.branch} from {run.base[:12]}{removed}"
     if run.status is not RunStatus.PENDING:
         yield f"  sandbox: {_sandbox(run)}"
     if run.adopted_from:
