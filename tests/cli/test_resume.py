@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from pathlib import Path
 
-from tests.support.command import Cli, cli_at_work, fails, is_alive, killed_cli, on_terminal, writes
+import pytest
+
+from tests.support.command import (
+    Cli,
+    cli_at_work,
+    eventually,
+    fails,
+    is_alive,
+    killed_cli,
+    on_terminal,
+    writes,
+)
 from tests.support.repositories import write
+from tests.support.runs import Fifo
 
 
 def test_the_dry_run_tells_what_is_safe_and_what_resuming_does(blocked: Cli) -> None:
@@ -224,3 +238,47 @@ def test_a_run_that_is_held_names_the_way_to_follow_it(tmp_path: Path) -> None:
         assert (done.code, "`holdfast status 1 -f` follows it" in done.err) == (4, True), done.err
     cli("stop")
     assert runner.wait() == 130
+
+
+@pytest.mark.parametrize(
+    ("attempts", "told"),
+    [
+        (
+            5,
+            (
+                "redo",
+                "the agent was killed by signal 9; its work is saved, and a fresh agent continues from it",
+            ),
+        ),
+        (
+            1,
+            ("collect", "the agent was killed by signal 9; its work is saved, and that was its last attempt"),
+        ),
+    ],
+)
+def test_an_agent_that_was_killed_is_not_collected_like_one_that_finished(
+    tmp_path: Path, attempts: int, told: tuple[str, str]
+) -> None:
+    """What the report says is what happens: its work is saved, and the task is tried again if it may be."""
+    at_work = Fifo(tmp_path / "at-work")
+    again = "test -e half.txt && mv half.txt whole.txt && exit"
+    agents = {
+        "mine": {"command": ["sh", "-c", f"{again}; echo half > half.txt; {at_work.give}; exec sleep 60"]}
+    }
+    limits = {"attempts": attempts}
+    cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="mine", agents=agents, limits=limits)
+    runner = cli.start("run", "--yes", "--no-sandbox")
+    agent = int(at_work.wait())
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    os.kill(agent, signal.SIGKILL)
+
+    def preview() -> tuple[str, str]:
+        task = cli.json("resume", "--dry-run")["report"]["tasks"][0]
+        return task["move"], task["why"]
+
+    eventually(lambda: preview()[0] != "re-attach", "its supervisor has recorded its end")
+    assert preview() == told
+    assert cli("resume", "--yes").code == (0 if attempts > 1 else 1)
+    if attempts > 1:
+        assert cli.project.git("show", "holdfast/01-try-it:whole.txt") == "half"

@@ -208,7 +208,7 @@ def _retried(event: TaskRetried) -> str:
 def _reattached(event: AgentsReattached) -> str:
     parts = [
         f"re-attached to {', '.join(event.working)}" if event.working else "",
-        f"collecting {', '.join(event.finished)}, which finished meanwhile" if event.finished else "",
+        f"collecting {', '.join(event.finished)}, which ended meanwhile" if event.finished else "",
     ]
     return "; ".join(part for part in parts if part)
 
