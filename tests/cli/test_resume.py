@@ -49,6 +49,34 @@ def test_the_report_fits_the_terminal(blocked: Cli) -> None:
     assert max(map(len, blocked("resume", "--dry-run", COLUMNS="").out.splitlines())) <= 120
 
 
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory: pytest.TempPathFactory) -> Cli:
+    """A run that rests, whose tasks have long ids and long errors, only to look at."""
+    check = "cat tests/integration/backend/authentication/test_token_service.py"
+    tasks = (
+        writes("backend-authentication-token-service"),
+        writes("frontend-login-page-with-remember-me", verify=[check]),
+        writes("mail", needs=["frontend-login-page-with-remember-me"]),
+    )
+    cli = Cli.of(tmp_path_factory.mktemp("long") / "p", *tasks, goal="Rework " * 30, limits={"attempts": 1})
+    assert cli("run", "--yes").code == 1
+    return cli
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_long_names_and_errors_read_well_on_any_terminal(long_names: Cli, columns: int) -> None:
+    """No line of a table runs over the edge, and no id, commit or command of it is cut or broken."""
+    tip = long_names.json("inspect")["tasks"][0]["merge_commit"][:12]
+    for command in (("resume", "--dry-run"), ("status",)):
+        lines = long_names(*command, COLUMNS=str(columns)).out.split("\n\n`")[0].splitlines()
+        assert max(map(len, lines)) <= columns, "\n".join(lines)
+        words = " ".join(lines).split()
+        for whole in ("backend-authentication-token-service", "frontend-login-page-with-remember-me", tip):
+            assert whole in words
+    report = long_names("resume", "--dry-run", COLUMNS=str(columns)).out
+    assert "`holdfast resume 1 --failed-only`" in report
+
+
 def test_a_dry_run_of_failed_only_shows_the_failed_tasks_redone(blocked: Cli) -> None:
     """C8: what is shown is what the same command without `--dry-run` does; nothing is recorded."""
     before = blocked.json("inspect")["seq"]

@@ -246,7 +246,7 @@ def _ask_to_continue(opened: OpenRepo, row: RunRow, *, edited: bool) -> str:
     """
     run = row.run
     status = current_status(opened, run)
-    header = recovery_header(status.run, status.metrics.completed, status.metrics.tasks)
+    header = recovery_header(status.run, status.metrics.completed, status.metrics.tasks, terminal_width())
     amend = RecoveryChoice("a", "give it the edited plan, and continue", f"holdfast amend {run}")
     choices = (
         *((amend,) if edited else ()),

@@ -42,9 +42,9 @@ class DrawingOutput(TextIOBase):
         return self._out.fileno()
 
 
-def terminal_width() -> int:
+def terminal_width(in_pipe: int = _WIDE) -> int:
     """Return how many columns a line may have, by COLUMNS or the terminal; in a pipe enough for a wide table."""
-    return max(_NARROWEST, shutil.get_terminal_size((_WIDE, 0)).columns)
+    return max(_NARROWEST, shutil.get_terminal_size((in_pipe, 0)).columns)
 
 
 def silence(out: TextIO) -> None:
