@@ -40,14 +40,16 @@ from holdfast.journal.protocol import RunListing
 from holdfast.repo.checkout import checkout_notices
 from holdfast.repo.discovery import require_commit
 from holdfast.repo.workspace_files import require_files
+from holdfast.reporting.displayed_status import displayed_run_status
 from holdfast.reporting.estimates import AttemptSpan, attempt_spans
+from holdfast.reporting.run_ending import how_it_ended
 from holdfast.reporting.run_estimate import agent_histories, estimate_run
 from holdfast.runner.decisions.amend import is_amended
 from holdfast.runner.health import runs_missing_in_journal
 from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.session import create_run, unfinished_run
 from holdfast.views.recovery_text import RecoveryChoice, choice_lines, recovery_header
-from holdfast.views.status import ending_label, run_line
+from holdfast.views.status import ending_label
 from holdfast.views.terminal import terminal_width
 from holdfast.views.text import wrapped
 
@@ -222,7 +224,8 @@ def _choice(opened: OpenRepo, unfinished: RunListing, args: Namespace, *, edited
     run = unfinished.row.run
     if is_interactive():
         return _ask_to_continue(opened, unfinished.row, edited=edited)
-    line = run_line(opened.journal.load(run), held=False, boot_id=boot_id())
+    row = unfinished.row
+    ending = how_it_ended(row, held=False, boot_id=boot_id())
     ways = [
         f"`holdfast resume {run}` or --auto-continue continues it",
         f"`{command_for(unfinished.row.plan_source)} --fresh` abandons it and starts a new one",
@@ -233,7 +236,7 @@ def _choice(opened: OpenRepo, unfinished: RunListing, args: Namespace, *, edited
             f"`holdfast resume {run}` continues it as it was",
         ]
     raise NeedsDecisionError(
-        f"run {run} of this plan is unfinished ({ending_label(line.status, line.ending)})"
+        f"run {run} of this plan is unfinished ({ending_label(displayed_run_status(row, held=False), ending)})"
         + (", and the plan file has changed since" if edited else ""),
         "; ".join(ways),
     )
