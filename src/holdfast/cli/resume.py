@@ -184,18 +184,18 @@ def _rewind_lines(opened: ReadOnlyRepo, rewind: Rewind) -> Iterator[str]:
     yield f"Landed before and to be done again: {', '.join(rewind.landed) or 'nothing'}."
     yield (
         f"The run branch never goes back, so a new run begins at {rewind.plan.base[:12]} with "
-        f"{count(len(rewind.redone), 'task')} ({', '.join(rewind.redone)}), and {_what_becomes_of(opened, rewind.run)}."
+        f"{count(len(rewind.redone), 'task')} ({', '.join(rewind.redone)}){_what_becomes_of(opened, rewind.run)}."
     )
 
 
 def _what_becomes_of(opened: ReadOnlyRepo, run: str) -> str:
-    """Return what happens to a run whose plan begins again in a new one. A completed one is not abandoned."""
+    """Return the end of the sentence: what happens to the run itself. A completed one is not abandoned."""
     row = opened.require_journal().load(run).row
     if row.status is not RunStatus.COMPLETED:
-        return f"{run} is abandoned"
+        return f", and {run} is abandoned"
     landed = places_of_result(opened.checkout, row).branches
     result = f"its result stays in {landed[0]}" if landed else "its result can still be landed"
-    return f"{run} stays completed, and {result}"
+    return f"; {run} stays completed, and {result}"
 
 
 def _preview(args: Namespace) -> int:
