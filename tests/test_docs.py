@@ -59,7 +59,7 @@ def test_links_between_documents_lead_somewhere(page: Path) -> None:
 
 def _sentences() -> list[re.Pattern[str]]:
     """Return what a line of a timeline may say: the sentences of events, and those of agents that were found again."""
-    fixed = ["re-attached to .+", "collecting .+, which finished meanwhile", "pause requested: .+"]
+    fixed = ["re-attached to .+", "collecting .+, which ended meanwhile", "pause requested: .+"]
     fixed += [
         "the base (holds(, as an earlier run found)?|fails a check: .+)",
         "set-up fails on the base: .+",

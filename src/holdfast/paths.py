@@ -114,6 +114,11 @@ class RunDir:
         """The resume note: it is there while an unfinished run rests."""
         return self.root / "continue-here.md"
 
+    @property
+    def pushed_to(self) -> Path:
+        """Where the user had the run branch pushed to: the remote's name, and a digest of its address."""
+        return self.root / "pushed-to.json"
+
     def mirror_ledger(self, system: str) -> Path:
         """Return the list of the native files that a mirror wrote."""
         return self.root / "mirrors" / f"{system}.json"

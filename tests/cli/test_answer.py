@@ -229,3 +229,13 @@ def test_a_question_is_lost_with_the_journal_and_asked_again(asking: Cli) -> Non
     assert asking("resume", "--yes").code == 3
     db = asking.task("db")
     assert (db["question"], db["attempts"]) == ("Postgres or SQLite?", 2)
+
+
+@pytest.mark.parametrize("words", [("db", "blue", "green"), ("1", "db", "blue", "green"), ("db", *"abc")])
+def test_an_answer_without_quotes_is_told_how_to_type_it(asking: Cli, words: tuple[str, ...]) -> None:
+    """Its first words are not taken for a run and a task."""
+    done = asking("answer", *words)
+    named = words[: words.index("db") + 1]
+    told = f"`holdfast answer {' '.join(named)} '{' '.join(words[len(named) :])}'`"
+    assert (done.code, told in done.err) == (2, True), done.err
+    assert asking.task("db")["question"] == "Postgres or SQLite?"

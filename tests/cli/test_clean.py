@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 
-from tests.support.command import Cli, writes
+import pytest
+
+from tests.support.command import COMMAND, Cli, run_program, writes
 
 RUN = "01-try-it"
 
@@ -15,6 +18,17 @@ def test_clean_only_looks_unless_told_what_to_remove(completed: Cli) -> None:
     assert "to free" in completed("clean", "--all", "--dry-run", "--yes").out
     assert completed("clean", "--all").code == 3
     assert len(completed.json("list")) == 1
+
+
+@pytest.mark.parametrize("what", ["--all", "--branches"])
+def test_the_list_comes_before_the_question_about_it(completed: Cli, what: str) -> None:
+    """Also where both streams go into one file."""
+    assert completed("land", "--yes").code == 0
+    both = run_program(completed.here, ["sh", "-c", f"{shlex.join([*COMMAND, 'clean', what])} 2>&1"])
+    told = both.out
+    assert both.code == 3
+    assert told.index(f"  {RUN if what == '--all' else f'holdfast/{RUN}'}  ") < told.index("Remove ")
+    assert told.index("Remove ") < told.index("holdfast: nothing was removed")
 
 
 def test_clean_removes_finished_runs_and_keeps_their_outputs(completed: Cli) -> None:

@@ -39,7 +39,7 @@ def test_an_agent_outlives_the_killed_runner_of_the_demo(crashed: tuple[str, dic
     """The second runner takes over one that still works; on a busy machine, the work of one that has finished meanwhile."""
     output, recap = crashed
     assert (recap["runners"], recap["adopted"] != 0) == (2, True)
-    assert "re-attached to" in output or "which finished meanwhile" in output
+    assert "re-attached to" in output or "which ended meanwhile" in output
 
 
 def test_the_demo_shows_a_conflict_and_a_failing_check_fixed(crashed: tuple[str, dict[str, object]]) -> None:

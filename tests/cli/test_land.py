@@ -41,9 +41,9 @@ def test_an_unfinished_run_lands_only_on_the_users_word(blocked: Cli) -> None:
     assert blocked("land", "--yes").code == 0
 
 
-def test_landing_into_a_branch_that_is_not_there_is_refused(completed: Cli) -> None:
+def test_landing_into_a_branch_that_is_not_there_is_refused_without_a_question(completed: Cli) -> None:
     """No branch is made up."""
-    assert completed("land", "--yes", "--into", "no-such").code == 2
+    assert completed("land", "--into", "no-such").code == 2
 
 
 def test_an_index_that_another_program_holds_is_left_to_it(completed: Cli) -> None:

@@ -93,6 +93,8 @@ def test_the_checks_of_the_run_judge_the_resolution(tmp_path: Path) -> None:
     refused = cli("land", "--yes", "--resolve")
     assert (refused.code, cli.project.head()) == (1, before)
     assert "01-try-it has not landed: run 02-" in refused.out
+    assert "`holdfast retry 2 resolve` lets them try again" in refused.out
+    assert "then `holdfast land 1 --resolve` goes on." in refused.out
 
 
 @pytest.mark.parametrize("method", ["--squash", "--rebase"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -214,6 +215,36 @@ def test_an_address_that_came_with_a_run_is_not_taken_unseen(tmp_path: Path) -> 
     assert git(elsewhere, "branch", "--list", "holdfast/*") == ""
     assert user("land", "--pr", "--yes", "--remote", "origin").code == 0
     assert git(elsewhere, "branch", "--list", "holdfast/*").split() == [BRANCH]
+
+
+def test_the_remote_that_was_named_is_remembered_as_long_as_its_address_stays(tmp_path: Path) -> None:
+    """A second push needs no second word; if somebody redirects the remote, it does."""
+    user = hosted(tmp_path)
+    user.cli.project.git("remote", "add", "fork", str(user.bare))
+    assert user("land", "--pr", "--yes", "--remote", "fork").code == 0
+    again = user("land", "--pr", "--yes")
+    assert (again.code, f"{RUN} is at fork as {BRANCH}, as before." in again.out) == (0, True), again.err
+    user.cli.project.git("remote", "set-url", "fork", str(tmp_path / "elsewhere.git"))
+    refused = user("land", "--pr", "--yes")
+    assert (refused.code, "the address of fork" in refused.err) == (3, True)
+    user.cli.project.git("remote", "remove", "fork")
+    assert user("land", "--pr", "--yes").code == 0
+
+
+def test_what_an_agent_printed_last_is_no_description(tmp_path: Path) -> None:
+    """The text has titles, and what agents reported of their work; not the end of a log."""
+    report = f"{sys.executable} -P -m holdfast report summary 'Letters have a home.'"
+    one = {"id": "a", "title": "add a", "run": ["sh", "-c", "echo a > a.txt; echo 100% of 7 files, bye"]}
+    other = {"id": "b", "prompt": "write b", "title": "add b", "agent": "robot"}
+    agents = {"robot": {"command": ["sh", "-c", f"echo b > b.txt; {report}; echo exit ok"]}}
+    cli = Cli.of(tmp_path / "p", one, other, goal="Add letters", agents=agents)
+    assert cli("run", "--yes").code == 0
+    git(cli.here, "clone", "-q", "--bare", str(cli.here), str(tmp_path / "shop.git"))
+    cli.project.git("remote", "add", "origin", str(tmp_path / "shop.git"))
+    done = cli("land", "--pr", "--yes", "--remote", "origin")
+    text = Path(done.out.split("text: ")[1].strip()).read_text()
+    assert "- a: add a\n- b: add b\n\n### b\n\n> Letters have a home.\n" in text
+    assert ("bye" in text, "exit ok" in text) == (False, False)
 
 
 def test_a_program_in_the_place_of_an_address_is_refused(tmp_path: Path) -> None:

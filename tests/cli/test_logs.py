@@ -155,3 +155,13 @@ def test_a_run_without_an_agent_so_far_has_no_log(tmp_path: Path) -> None:
     cli = Cli.of(tmp_path / "p", writes("a", needs=["b"]), writes("b"))
     assert cli("run", "--yes", "--dry-run").code == 0
     assert cli("logs").code == 2
+
+
+@pytest.mark.parametrize("command", ["logs", "review", "inspect"])
+def test_a_word_that_names_neither_a_run_nor_a_task_is_said_to_be_neither(ended: Cli, command: str) -> None:
+    """Who meant a task sees the tasks; a near name is offered, of a task or of a run."""
+    unknown = ended(command, "nosuch")
+    assert (unknown.code, 'there is no run or task "nosuch"' in unknown.err) == (2, True)
+    assert "tasks of run 01-try-it: a, b, c; runs: 01-try-it" in unknown.err
+    assert 'did you mean "b"?' in ended(command, "bb").err
+    assert 'did you mean "01-try-it"?' in ended(command, "try-ti").err

@@ -73,3 +73,10 @@ def test_an_unknown_agent_is_refused(tmp_path: Path) -> None:
     done = cli("plan", "import", "tasks.md", "--agent", "clade", "-o", "made.yaml")
     assert (done.code, 'did you mean "claude"?' in done.err) == (2, True), done.err
     assert not (cli.here / "made.yaml").exists()
+
+
+def test_a_missing_list_is_the_first_thing_to_be_told(project: WorkflowProject) -> None:
+    """A plan that is there is no obstacle as long as there is nothing to write into it."""
+    (project.cli.here / "plan.yaml").touch()
+    done = project.cli("plan", "import", "nosuch.md")
+    assert (done.code, "there is no nosuch.md" in done.err, "plan.yaml" in done.err) == (2, True, False)

@@ -27,3 +27,18 @@ def test_resetting_a_run_puts_it_away_and_starts_nothing(blocked: Cli) -> None:
     assert not list((blocked.here / ".holdfast" / "work").glob("*/*"))
     assert len(list((blocked.here / ".holdfast" / "backups").iterdir())) == 2
     assert len(blocked.json("list")) == 1
+
+
+def test_a_reset_that_cannot_be_is_refused_before_anything_is_asked(blocked: Cli) -> None:
+    """A task that landed; a run that is over; a branch that somebody has checked out."""
+    landed = blocked("reset", RUN, "a")
+    assert (landed.code, "has landed" in landed.err, "again from nothing?" in landed.err) == (2, True, False)
+    assert "`holdfast resume 1 --from a`" in landed.err
+    blocked.project.git("switch", "-q", f"holdfast/{RUN}")
+    busy = blocked("reset", RUN)
+    assert (busy.code, "is checked out in" in busy.err, "?" in busy.err) == (2, True, False)
+    assert blocked.run_status() == "blocked"
+    blocked.project.git("switch", "-q", "main")
+    assert blocked("abandon", "--yes").code == 0
+    over = blocked("reset", RUN, "b")
+    assert (over.code, "is abandoned" in over.err, "?" in over.err) == (2, True, False)

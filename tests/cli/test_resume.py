@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from pathlib import Path
 
-from tests.support.command import Cli, cli_at_work, fails, is_alive, killed_cli, on_terminal, writes
+import pytest
+
+from tests.support.command import (
+    Cli,
+    cli_at_work,
+    eventually,
+    fails,
+    is_alive,
+    killed_cli,
+    on_terminal,
+    writes,
+)
 from tests.support.repositories import write
+from tests.support.runs import Fifo
 
 
 def test_the_dry_run_tells_what_is_safe_and_what_resuming_does(blocked: Cli) -> None:
@@ -33,6 +47,34 @@ def test_the_report_fits_the_terminal(blocked: Cli) -> None:
         report = blocked("resume", "--dry-run", COLUMNS=str(columns)).out
         assert max(map(len, report.splitlines())) <= columns
     assert max(map(len, blocked("resume", "--dry-run", COLUMNS="").out.splitlines())) <= 120
+
+
+@pytest.fixture(scope="module")
+def long_names(tmp_path_factory: pytest.TempPathFactory) -> Cli:
+    """A run that rests, whose tasks have long ids and long errors, only to look at."""
+    check = "cat tests/integration/backend/authentication/test_token_service.py"
+    tasks = (
+        writes("backend-authentication-token-service"),
+        writes("frontend-login-page-with-remember-me", verify=[check]),
+        writes("mail", needs=["frontend-login-page-with-remember-me"]),
+    )
+    cli = Cli.of(tmp_path_factory.mktemp("long") / "p", *tasks, goal="Rework " * 30, limits={"attempts": 1})
+    assert cli("run", "--yes").code == 1
+    return cli
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_long_names_and_errors_read_well_on_any_terminal(long_names: Cli, columns: int) -> None:
+    """No line of a table runs over the edge, and no id, commit or command of it is cut or broken."""
+    tip = long_names.json("inspect")["tasks"][0]["merge_commit"][:12]
+    for command in (("resume", "--dry-run"), ("status",)):
+        lines = long_names(*command, COLUMNS=str(columns)).out.split("\n\n`")[0].splitlines()
+        assert max(map(len, lines)) <= columns, "\n".join(lines)
+        words = " ".join(lines).split()
+        for whole in ("backend-authentication-token-service", "frontend-login-page-with-remember-me", tip):
+            assert whole in words
+    report = long_names("resume", "--dry-run", COLUMNS=str(columns)).out
+    assert "`holdfast resume 1 --failed-only`" in report
 
 
 def test_a_dry_run_of_failed_only_shows_the_failed_tasks_redone(blocked: Cli) -> None:
@@ -224,3 +266,47 @@ def test_a_run_that_is_held_names_the_way_to_follow_it(tmp_path: Path) -> None:
         assert (done.code, "`holdfast status 1 -f` follows it" in done.err) == (4, True), done.err
     cli("stop")
     assert runner.wait() == 130
+
+
+@pytest.mark.parametrize(
+    ("attempts", "told"),
+    [
+        (
+            5,
+            (
+                "redo",
+                "the agent was killed by signal 9; its work is saved, and a fresh agent continues from it",
+            ),
+        ),
+        (
+            1,
+            ("collect", "the agent was killed by signal 9; its work is saved, and that was its last attempt"),
+        ),
+    ],
+)
+def test_an_agent_that_was_killed_is_not_collected_like_one_that_finished(
+    tmp_path: Path, attempts: int, told: tuple[str, str]
+) -> None:
+    """What the report says is what happens: its work is saved, and the task is tried again if it may be."""
+    at_work = Fifo(tmp_path / "at-work")
+    again = "test -e half.txt && mv half.txt whole.txt && exit"
+    agents = {
+        "mine": {"command": ["sh", "-c", f"{again}; echo half > half.txt; {at_work.give}; exec sleep 60"]}
+    }
+    limits = {"attempts": attempts}
+    cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="mine", agents=agents, limits=limits)
+    runner = cli.start("run", "--yes", "--no-sandbox")
+    agent = int(at_work.wait())
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    os.kill(agent, signal.SIGKILL)
+
+    def preview() -> tuple[str, str]:
+        task = cli.json("resume", "--dry-run")["report"]["tasks"][0]
+        return task["move"], task["why"]
+
+    eventually(lambda: preview()[0] != "re-attach", "its supervisor has recorded its end")
+    assert preview() == told
+    assert cli("resume", "--yes").code == (0 if attempts > 1 else 1)
+    if attempts > 1:
+        assert cli.project.git("show", "holdfast/01-try-it:whole.txt") == "half"

@@ -23,6 +23,24 @@ def test_a_run_begins_again_at_a_task_that_landed(tmp_path: Path) -> None:
     assert [run["status"] for run in cli.json("list")] == ["abandoned", "blocked"]
 
 
+def test_a_completed_run_that_begins_again_stays_completed(completed: Cli) -> None:
+    """Nobody is told that it is abandoned or replaced: there are two results then, and the user lands one."""
+    asked = completed("resume", "--from", "a")
+    assert (asked.code, "abandoned" in asked.out) == (3, False)
+    assert f"{RUN} stays completed" in asked.out
+    done = completed("resume", "--from", "a", "--yes")
+    assert (done.code, "replaces" in done.out) == (0, False), done.err
+    assert "`holdfast land 2` lands its result instead of that of 01-try-it" in done.out
+    assert [run["status"] for run in completed.json("list")] == ["completed", "completed"]
+
+
+def test_beginning_again_at_a_result_that_has_landed_says_where_it_is(completed: Cli) -> None:
+    """The branch has it already, and keeps it."""
+    assert completed("land", "--yes").code == 0
+    asked = completed("resume", "--from", "a", "--dry-run")
+    assert f"{RUN} stays completed, and its result stays in main" in asked.out
+
+
 def test_a_dry_run_tells_what_would_begin_again(blocked: Cli) -> None:
     """Nothing is changed by looking."""
     view = blocked.json("resume", "--from", "a", "--dry-run")

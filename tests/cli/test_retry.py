@@ -135,3 +135,24 @@ def test_a_live_runner_takes_the_hint(tmp_path: Path) -> None:
     cli("stop")
     runner.wait()
     assert "mind the gap" in cli("inspect", "b", "--brief").out
+
+
+def test_what_is_gone_from_a_plan_is_told_only_if_something_is(tmp_path: Path) -> None:
+    """Another agent joins, and the first still works: nothing is gone."""
+    agents = _agents(mine="test $HOLDFAST_TASK = b && echo b > b.txt", other="echo done > a.txt")
+    tasks = ({"id": "b", "prompt": "x"}, {"id": "a", "prompt": "x", "needs": ["b"]})
+    cli = Cli.of(tmp_path / "p", *tasks, agent="mine", agents=agents, limits={"attempts": 1})
+    assert cli("run", "--yes").code == 1
+    asked = cli("retry", "a", "--agent", "other")
+    assert (asked.code, "+ agent other starts" in asked.err) == (3, True)
+    assert ("Since you last agreed, `+` is new." in asked.err, "gone" in asked.err) == (True, False)
+
+
+def test_a_retry_that_cannot_be_is_refused_before_consent_is_asked_for(tmp_path: Path) -> None:
+    """Nobody reads a plan for a task that has landed."""
+    agents = _agents(mine="echo $HOLDFAST_TASK > $HOLDFAST_TASK.txt; test $HOLDFAST_TASK = a", other="true")
+    tasks = ({"id": "a", "prompt": "x"}, {"id": "b", "prompt": "x", "needs": ["a"]})
+    cli = Cli.of(tmp_path / "p", *tasks, agent="mine", agents=agents, limits={"attempts": 1})
+    assert cli("run", "--yes").code == 1
+    done = cli("retry", "a", "--agent", "other")
+    assert (done.code, "that cannot be done now" in done.err, "Goal:" in done.err) == (2, True, False)

@@ -109,6 +109,17 @@ def test_a_discarded_run_is_shown_from_its_archive(two: Cli) -> None:
     assert two("review", "--files").out.splitlines() == ["a.txt", "b.txt"]
 
 
+def test_a_landed_run_whose_branch_was_removed_is_shown_from_what_remains(two: Cli) -> None:
+    """The branch is named as gone, and not as a place to look at."""
+    assert two("land", "--yes").code == 0
+    assert two("clean", "--branches", "--yes").code == 0
+    said = two("review").out
+    assert "Its branch holdfast/01-try-it was removed; its result is in main." in said
+    assert ("on holdfast/" in said, "2 files changed" in said) == (False, True)
+    assert two("review", "b").code == 0
+    assert ", removed since" in two("status").out
+
+
 # -- pager and colours ------------------------------------------------------------------------------------------
 
 

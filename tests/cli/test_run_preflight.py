@@ -76,6 +76,19 @@ def test_a_red_base_stops_a_run_that_nobody_watches(tmp_path: Path) -> None:
     assert cli("doctor").code == 0
 
 
+@pytest.mark.parametrize("said", ["printf 'all is %s' red; false", "false"])
+def test_why_a_base_is_red_is_told_once(tmp_path: Path, said: str) -> None:
+    """What the check said and what to do, where the run rests; on a terminal, before the question."""
+    cli = cli_of(tmp_path / "p", said)
+    done = run_agreed(cli)
+    assert (done.code, done.out.count("No agent was started")) == (3, 1), done.out
+    assert done.out.count("all is red") == ("red" in said)
+    assert "run blocked: the base fails a check before any task has begun\n" in done.out
+    code, screen = on_terminal(cli, "run", "--fresh", answers="n\n")
+    assert (code, screen.count("No agent was started")) == (3, 1), screen
+    assert "`holdfast resume 3 --accept-base`" in screen
+
+
 def test_going_on_with_a_red_base_is_remembered(tmp_path: Path) -> None:
     """Many checks only the tasks make pass: accepted once, the base is not asked about again in this run."""
     gate = Fifo(tmp_path / "gate")
@@ -140,6 +153,28 @@ def test_a_failing_set_up_stops_the_run_before_any_task_begins(tmp_path: Path) -
     assert (done.code, was_paid(cli)) == (3, False)
     assert "no network" in done.out
     assert cli.task("a")["status"] == "pending"
+
+
+@pytest.mark.parametrize("args", [("--dry-run",), ("--yes",)])
+def test_a_file_that_workspaces_lack_is_told_before_anything_starts(
+    tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    """It is an input that is wrong: exit 2, with what to make; there is no run of it."""
+    cli = cli_of(tmp_path / "p", "true", workspace={"copy": [".env"], "link": []})
+    done = cli("run", *args)
+    assert (done.code, was_paid(cli)) == (2, False)
+    assert "workspace.copy names .env, which is not in your checkout" in done.err
+    assert f"make {cli.here}/.env, or take it out of the plan" in done.err
+    assert cli.json("list") == []
+
+
+def test_an_amended_plan_needs_its_files_too(tmp_path: Path) -> None:
+    """The run keeps the plan it has."""
+    cli = cli_of(tmp_path / "p", "false", limits={"attempts": 1})
+    assert run_agreed(cli).code == 3
+    cli.plan(TASK, agent="mine", agents=AGENT, workspace={"link": ["modules"]})
+    done = cli("amend", "--yes")
+    assert (done.code, "workspace.link names modules" in done.err) == (2, True)
 
 
 def test_a_kill_in_the_check_of_the_base_repeats_it(tmp_path: Path) -> None:

@@ -108,6 +108,19 @@ def test_the_projection_is_what_was_written_last(journal: Journal) -> None:
     assert (stored.started_at, stored.updated_at, stored.last_seq) == (100.0, 102.0, 2)
 
 
+def test_the_progress_of_many_runs_is_counted_without_loading_them(journal: Journal) -> None:
+    """Each run has its own count: landed ones of those in its present plan, also of tasks that never began."""
+    landed = [TaskRow(id=name, status=TaskStatus.COMPLETED) for name in ("b", "a")]
+    journal.append(RUN, begin(journal), [], run_row(), [*landed, TaskRow(id="t1", attempt=1)], 101.0)
+    begin(journal, "02-fresh")
+    epoch = begin(journal, "03-amended")
+    amended = Plan(goal="add auth", stages=(Stage(id="s", tasks=(Task(id="a"),)),))
+    row = run_row("03-amended", plan_hash="h2", first_plan="h1")
+    event = ev.PlanAmended(plan=amended, plan_hash="h2")
+    journal.append("03-amended", epoch, [event], row, [TaskRow(id="a", status=TaskStatus.FAILED)], 102.0)
+    assert journal.progress(journal.runs()) == {RUN: (2, 11), "02-fresh": (0, 11), "03-amended": (0, 1)}
+
+
 def test_a_row_changed_after_the_append_is_not_changed_in_the_journal(journal: Journal) -> None:
     """The journal keeps its own copy."""
     epoch, task = begin(journal), TaskRow(id="a", attempt=1)

@@ -23,6 +23,7 @@ from holdfast.views.text import (
     shortened,
     table,
     timestamp,
+    titled_table,
     when,
     with_local_times,
     wrapped_table,
@@ -221,3 +222,26 @@ def test_an_attempt_that_was_never_launched_is_not_called_stopped() -> None:
     """Nobody stopped it, and there is no work to keep."""
     lost = ev.AttemptLost(task="A", attempt=2, cause="not launched")
     assert event_sentence(lost) == "A: attempt 2 was never launched; the task waits for its next"
+
+
+_WIDE_ROWS = [
+    ("TASK", "STATUS", "UNSAVED", "REDO", "WHY"),
+    ("login", "failed", "2 files", "-", "it was cut short by a kill"),
+    ("mail", "landed", "-", "-", "landed"),
+]
+
+
+def test_a_table_leaves_out_what_nobody_has_before_anything_else() -> None:
+    """The column is missed by nobody; with room for it, it is there."""
+    assert "REDO" in titled_table(_WIDE_ROWS, 80)[0][0]
+    (heading,), first, _ = titled_table(_WIDE_ROWS, 54)
+    assert heading.split() == ["TASK", "STATUS", "UNSAVED", "WHY"]
+    assert first[0].endswith("it was cut short by a kill")
+
+
+def test_a_narrow_table_tells_the_rest_of_a_row_below_it() -> None:
+    """By name, and only what the row has; nothing is cut."""
+    heading, first, second = titled_table(_WIDE_ROWS, 20)
+    assert heading == ["  TASK   STATUS", "    WHY"]
+    assert first == ["  login  failed", "    unsaved 2 files", "    it was cut short", "    by a kill"]
+    assert second == ["  mail   landed", "    landed"]

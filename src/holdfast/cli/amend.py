@@ -25,6 +25,7 @@ from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState
 from holdfast.errors import ExitCode, HoldfastError
+from holdfast.repo.workspace_files import require_files
 from holdfast.runner.decisions.amend import (
     PlannedAmendment,
     amend_run,
@@ -119,6 +120,7 @@ def _agree(opened: OpenRepo, run: str, wanted: Plan, args: Namespace, *, restart
     refuse_half_adopted(state.row)
     planned = planned_amendment(state, wanted, restart=restart)
     require_commands(planned.plan, opened.checkout)
+    require_files(opened.repo, planned.plan.workspace, state.row.base)
     amendment(state, wanted, restart=restart)
     if not args.json:
         say(amendment_text(amendment_view(run, planned, restart=restart, amended=False)), args)

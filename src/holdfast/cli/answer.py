@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 
 from holdfast.cli.arguments import JSON, RUN_OF_TASK, TASK, Arguments, positional
-from holdfast.cli.open_repo import OpenRepo, choose_task, open_repo
+from holdfast.cli.open_repo import OpenRepo, choose_task, names_a_run, open_repo, run_with_task
 from holdfast.cli.output import print_result
 from holdfast.core import events as ev
 from holdfast.core.people import open_questions
@@ -22,7 +23,7 @@ ANSWER_CHARS_MAX = 16_000
 ARGUMENTS: Arguments = (
     RUN_OF_TASK,
     TASK,
-    positional("answer", "what the agent is told, in quotes; a number chooses an option"),
+    positional("answer", "what the agent is told, in quotes; a number chooses an option", nargs="+"),
     JSON,
 )
 
@@ -30,6 +31,7 @@ ARGUMENTS: Arguments = (
 def execute(args: Namespace) -> int:
     """Record the answer to the oldest open question of a task, or ask the live runner to."""
     with open_repo() as opened:
+        _refuse_without_quotes(opened, args)
         stored, task = choose_task(opened, args.run, args.task)
         run, row = stored.row.run, stored.state().tasks[task]
         asked = open_questions(row)
@@ -37,13 +39,24 @@ def execute(args: Namespace) -> int:
             raise HoldfastError(
                 f"task {task} has not asked anything that is open", f"`holdfast status {run}` shows who has"
             )
-        answer = chosen(asked[0], person_words(args.answer, "the answer"))
+        answer = chosen(asked[0], person_words(args.answer[0], "the answer"))
         event = ev.QuestionAnswered(task=task, answer=answer)
         then = decide_now(opened, stored, event, Request(action="answer", task=task, words=answer))
         detail = f'{task} is answered: "{one_line(answer)}". {then}'
         if len(asked) > 1:
             detail = f"{task} is answered. It also asks: {one_line(asked[1].question)}"
         return print_result(opened, run, detail, args, task=task)
+
+
+def _refuse_without_quotes(opened: OpenRepo, args: Namespace) -> None:
+    """Raise HoldfastError if the answer is typed as several words, the first of which then look like a run and a task."""
+    typed = [word for word in (args.run, args.task, *args.answer) if word is not None]
+    named = 1
+    if args.run is not None and (names_a_run(opened, args.run) or run_with_task(opened, args.run) is None):
+        named = 2
+    if len(typed) > named + 1:
+        command = shlex.join(["holdfast", "answer", *typed[:named], " ".join(typed[named:])])
+        raise HoldfastError("the answer must be one word, or in quotes", f"`{command}`")
 
 
 def decide_now(opened: OpenRepo, stored: StoredRun, event: ev.TaskEvent, request: Request) -> str:

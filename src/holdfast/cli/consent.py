@@ -26,7 +26,7 @@ from holdfast.reporting.notifications import displayed_webhook
 from holdfast.runner.environment import withheld_variables
 from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.views.plan_text import commands_of, notice_command
-from holdfast.views.terminal import terminal_width
+from holdfast.views.terminal import flush_output, terminal_width
 from holdfast.views.text import command_line, count, one_line, wrapped
 
 _NEW, _SAME = "+ ", "  "
@@ -116,11 +116,11 @@ def show_consent(plan: Plan, presets: Presets, checkout: Path, sandbox: SandboxS
     _print([f"Goal: {one_line(plan.goal)}", sizes, *inside], items, agreed)
     if withheld := withheld_variables(plan.pass_env):
         _print([], [f"not passed, because of credentials in them: {', '.join(withheld)}"])
-    if agreed:
-        _print(
-            ["Since you last agreed, `+` is new, and this is gone:"],
-            [one for one in agreed if one not in items],
-        )
+    gone = [one for one in agreed if one not in items]
+    if gone:
+        _print(["Since you last agreed, `+` is new, and this is gone:"], gone)
+    elif agreed and any(item not in agreed for item in items):
+        _print(["Since you last agreed, `+` is new."], [])
 
 
 def show_commands(plan: Plan) -> None:
@@ -145,6 +145,7 @@ def _print(head: list[str], items: list[str], agreed: list[str] | None = None) -
         mark = _NEW if agreed and item not in agreed else _SAME
         lines += wrapped(item, terminal_width(), mark, "      ")
     if lines:
+        flush_output()
         print("\n".join(lines), file=sys.stderr)
 
 

@@ -9,7 +9,9 @@ from holdfast.cli.arguments import ANY_RUN, JSON, YES, Arguments
 from holdfast.cli.open_repo import choose_latest_run, open_repo
 from holdfast.cli.output import print_result, uncommitted_lines, undeletable_lines
 from holdfast.cli.prompts import require_yes
+from holdfast.core.status import RUN_IS_OVER
 from holdfast.repo.debris import undeletable_folders
+from holdfast.repo.land_run import require_removable_branch
 from holdfast.runner.decisions.user_decisions import discard
 from holdfast.runner.mirror.staging_worktree import remove_staging
 from holdfast.views.event_text import plain_lines
@@ -22,9 +24,10 @@ def execute(args: Namespace) -> int:
     with open_repo() as opened:
         row = choose_latest_run(opened, args.run)
         opened.require_free(row.run)
-        require_yes(
-            f"Discard run {row.run}? Its branch is archived, not deleted.", args, "nothing was discarded"
-        )
+        require_removable_branch(opened.repo, row.run)
+        if row.status not in RUN_IS_OVER or opened.repo.read_ref(row.branch):
+            question = f"Discard run {row.run}? Its branch is archived, not deleted."
+            require_yes(question, args, "nothing was discarded")
         archived = discard(opened.repo, opened.journal, row.run, plain_lines(sys.stderr))
         detail = (
             f"Discarded {row.run}; its branch is archived, `git log` shows it."

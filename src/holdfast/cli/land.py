@@ -16,10 +16,16 @@ from holdfast.cli.prompts import confirm, is_interactive, require_yes
 from holdfast.cli.run_session import execute_visibly, exit_code
 from holdfast.core.ids import short_name
 from holdfast.core.projection import RunRow
-from holdfast.core.status import RUN_IS_OVER, RunStatus
+from holdfast.core.status import RUN_IS_OVER, RunStatus, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError, LeaseHeldError, NeedsDecisionError
-from holdfast.repo.land_run import LandingConflictError, LandingMethod
-from holdfast.runner.landing.conflict_run import conflict_plan, conflicting_files, create_conflict_run
+from holdfast.repo.land_run import LandingConflictError, LandingMethod, require_branch
+from holdfast.reporting.needs_you import needs_you
+from holdfast.runner.landing.conflict_run import (
+    RESOLVE_TASK,
+    conflict_plan,
+    conflicting_files,
+    create_conflict_run,
+)
 from holdfast.runner.landing.result_landing import (
     ResultToLand,
     conflict_refusal,
@@ -85,12 +91,25 @@ def execute(args: Namespace) -> int:
                 done.append(command_result(opened, row.run, _land(opened, row, args)))
             except ConflictRunRestsError as rests:
                 say(
-                    f"{row.run} has not landed: run {rests.run} rests. `holdfast resume {rests.run}` or "
-                    f"`holdfast land {row.run} --resolve` continues it.",
+                    f"{row.run} has not landed: run {rests.run} rests. {_way_on(opened, row, rests.run)}",
                     args,
                 )
                 return rests.code
         return _print(done, args)
+
+
+def _way_on(opened: OpenRepo, row: RunRow, resting: str) -> str:
+    """Return what lets the run go on that resolves the conflicts of another: what it waits for comes first."""
+    state = opened.journal.load(resting).state()
+    again = f"`holdfast land {row.run} --resolve` goes on"
+    if needs := needs_you(state):
+        return f"{needs[0].task} {needs[0].words}: `{needs[0].command}`; then {again}."
+    if any(task.status is TaskStatus.ABANDONED for task in state.tasks.values()):
+        return (
+            f"`holdfast inspect {resting} {RESOLVE_TASK}` shows why its agents failed; "
+            f"`holdfast retry {resting} {RESOLVE_TASK}` lets them try again (--hint and --agent help); then {again}."
+        )
+    return f"`holdfast resume {resting}` or `holdfast land {row.run} --resolve` continues it."
 
 
 def _refuse_lonely_options(args: Namespace) -> None:
@@ -125,6 +144,7 @@ def _land(opened: OpenRepo, row: RunRow, args: Namespace) -> str:
     method = (
         LandingMethod.SQUASH if args.squash else LandingMethod.REBASE if args.rebase else LandingMethod.MERGE
     )
+    require_branch(opened.repo, result.target)
     if not result.is_in(opened.repo):
         if row.status is not RunStatus.COMPLETED and not args.yes:
             raise NeedsDecisionError(

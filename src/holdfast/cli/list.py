@@ -11,8 +11,9 @@ from holdfast.cli.arguments import JSON, Arguments
 from holdfast.cli.open_repo import ReadOnlyRepo, open_read_only
 from holdfast.cli.output import show
 from holdfast.core.projection import RunRow
-from holdfast.core.status import RunStatus
-from holdfast.journal.protocol import RunListing
+from holdfast.core.status import RUN_IS_OVER, RunStatus
+from holdfast.journal.protocol import RunListing, RunProgress
+from holdfast.reporting.needs_you import needs_you
 from holdfast.views.status import RunLine, run_line
 from holdfast.views.status_text import list_text, no_run_text
 
@@ -24,15 +25,22 @@ def execute(args: Namespace) -> int:
     opened, boot = open_read_only(), boot_id()
     runs = opened.runs()
     landed = _landed(opened.checkout, [listing.row for listing in runs])
-    lines = [_line(opened, listing, boot, landed) for listing in runs]
+    progress = opened.require_journal().progress(runs) if runs else {}
+    lines = [_line(opened, listing, progress[listing.row.run], boot, landed) for listing in runs]
     return show(lines, lambda lines: list_text(lines) if lines else no_run_text(opened.summaries()), args)
 
 
-def _line(opened: ReadOnlyRepo, listing: RunListing, boot: str, landed: Collection[str]) -> RunLine:
+def _line(
+    opened: ReadOnlyRepo, listing: RunListing, progress: RunProgress, boot: str, landed: Collection[str]
+) -> RunLine:
+    """Return the line of a run. Only an unfinished one is loaded: there may be hundreds of others."""
     row = listing.row
+    is_over = row.status in RUN_IS_OVER
     return run_line(
-        opened.require_journal().load(row.run),
-        held=opened.holder(row.run) is not None,
+        listing,
+        progress,
+        () if is_over else needs_you(opened.require_journal().load(row.run).state()),
+        held=not is_over and opened.holder(row.run) is not None,
         boot_id=boot,
         landed_in=(row.target,) if row.run in landed else (),
     )

@@ -21,6 +21,7 @@ from holdfast.errors import (
     LeaseHeldError,
     NeedsDecisionError,
     did_you_mean,
+    nearest,
     quoted,
 )
 from holdfast.journal import open_journal, open_reader
@@ -186,8 +187,8 @@ def choose_task(opened: ReadOnlyRepo, run: str | None, task: str) -> tuple[Store
     Without a run, it is the latest that has the task, unfinished ones first.
     """
     if run is None:
-        run = _run_with_task(opened, task)
-    elif not _names_a_run(opened, run) and _names_a_run(opened, task):
+        run = run_with_task(opened, task)
+    elif not names_a_run(opened, run) and names_a_run(opened, task):
         raise HoldfastError(f"there is no run {quoted(run)}", f"RUN comes before TASK: `{task} {run}`")
     stored = opened.require_journal().load(choose_run(opened, run).run)
     return stored, find_task(stored.state(), task)
@@ -202,14 +203,37 @@ def choose_run_or_task(
     finished or not; else the latest unfinished one.
     """
     if task is None and run is not None and not _is_exactly_a_run(opened, run):
-        owner = _run_with_task(opened, run, exact=True) or (
-            None if _names_a_run(opened, run) else _run_with_task(opened, run)
+        owner = run_with_task(opened, run, exact=True) or (
+            None if names_a_run(opened, run) else run_with_task(opened, run)
         )
+        if owner is None and not names_a_run(opened, run):
+            raise _neither_run_nor_task(opened, run)
         run, task = (run, None) if owner is None else (owner, run)
     if task is not None:
         return choose_task(opened, run, task)
     chosen = choose_latest_run(opened, run) if latest else choose_run(opened, run)
     return opened.require_journal().load(chosen.run), None
+
+
+def _neither_run_nor_task(opened: ReadOnlyRepo, word: str) -> HoldfastError:
+    """Return the error for a word that may name either, with the nearest names of both."""
+    runs = [row.run for row in _rows(opened)]
+    if not runs:
+        return no_run_yet()
+    latest = opened.require_journal().load(choose_run(opened, None).run)
+    tasks = [task.id for _, task in latest.plan.tasks()]
+    slugs = {run.partition("-")[2]: run for run in runs}
+    guess = nearest(word, [*tasks, *runs, *slugs])
+    listed = f"tasks of run {latest.row.run}: {_listed(tasks)}; runs: {_listed(runs[::-1])}"
+    found = f"did you mean {quoted(slugs.get(guess, guess))}?" if guess else listed
+    return HoldfastError(
+        f"there is no run or task {quoted(word)}; {found}",
+        f"`holdfast list` shows every run, `holdfast status {latest.row.run}` the tasks of one",
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_LISTED_MAX]) + (", …" if len(names) > _LISTED_MAX else "")
 
 
 def find_task(state: RunState, named: str) -> str:
@@ -227,7 +251,7 @@ def find_task(state: RunState, named: str) -> str:
     )
 
 
-def _run_with_task(opened: ReadOnlyRepo, task: str, *, exact: bool = False) -> str | None:
+def run_with_task(opened: ReadOnlyRepo, task: str, *, exact: bool = False) -> str | None:
     """Return the latest run that has a task of this name, unfinished ones first; None if none has."""
     journal = opened.require_journal()
     runs = [listing.row for listing in opened.runs()][::-1]
@@ -243,7 +267,8 @@ def _is_exactly_a_run(opened: ReadOnlyRepo, word: str) -> bool:
     return any(row.run == word or (word.isdecimal() and _matches(row.run, word)) for row in _rows(opened))
 
 
-def _names_a_run(opened: ReadOnlyRepo, word: str) -> bool:
+def names_a_run(opened: ReadOnlyRepo, word: str) -> bool:
+    """Tell whether a word is the id, the number or the beginning of the name of a run."""
     return any(_matches(row.run, word) for row in _rows(opened))
 
 

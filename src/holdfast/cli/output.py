@@ -16,7 +16,7 @@ from holdfast.core.ids import with_run_numbers
 from holdfast.core.status import RunStatus
 from holdfast.errors import ExitCode, quoted
 from holdfast.reporting.displayed_status import displayed_run_status
-from holdfast.views.terminal import write_line
+from holdfast.views.terminal import flush_output, write_line
 from holdfast.views.text import with_local_times
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ def say(text: str, args: Namespace) -> None:
 
 def note(text: str) -> None:
     """Tell the user something that must not go into a pipe."""
+    flush_output()
     print(f"Note: {for_people(text)}", file=sys.stderr)
 
 

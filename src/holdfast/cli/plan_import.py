@@ -63,15 +63,15 @@ ARGUMENTS: Arguments = (
 
 def execute(args: Namespace) -> int:
     """Write a plan file made from a task list. Only `--force` replaces an existing file."""
+    checkout = find_repository(Path.cwd()).checkout
+    kind, name, documents = _found(Path(args.file), checkout, args.kind)
+    options = ImportOptions(keep_done=args.all, parallel=args.parallel, tag=args.tag)
+    imported = read_list(kind, name, documents, options)
     target = Path(args.output)
     if target.exists() and not args.force:
         raise HoldfastError(
             f"{target} already exists", "name another file with -o, or use --force to replace it"
         )
-    checkout = find_repository(Path.cwd()).checkout
-    kind, name, documents = _found(Path(args.file), checkout, args.kind)
-    options = ImportOptions(keep_done=args.all, parallel=args.parallel, tag=args.tag)
-    imported = read_list(kind, name, documents, options)
     presets = presets_of(checkout)
     installed = installed_presets(presets)
     agent = choose_agent(args.agent, presets) if args.agent else next(iter(installed), _DEFAULT_AGENT)

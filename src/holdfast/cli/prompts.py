@@ -8,6 +8,7 @@ from argparse import Namespace
 
 from holdfast.errors import NeedsDecisionError
 from holdfast.escapes import without_controls
+from holdfast.views.terminal import flush_output
 
 _YES = frozenset({"y", "yes"})
 
@@ -22,6 +23,7 @@ def confirm(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not is_interactive():
+        flush_output()
         print(f"{question} No terminal to ask on, so the answer is no.", file=sys.stderr)
         return False
     try:

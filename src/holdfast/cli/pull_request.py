@@ -6,6 +6,7 @@ in the repository's configuration takes part. If they fail, the branch is pushed
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -13,6 +14,8 @@ import tempfile
 from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from holdfast.cli.open_repo import OpenRepo
 from holdfast.cli.output import CommandResult, command_result, note
@@ -23,7 +26,7 @@ from holdfast.core.status import RunStatus
 from holdfast.errors import NeedsDecisionError
 from holdfast.process.programs import ToolResult, run_tool
 from holdfast.redaction import redact
-from holdfast.repo.files import write_durably
+from holdfast.repo.files import read_regular, write_durably
 from holdfast.repo.git import Setting
 from holdfast.repo.remotes import (
     HostedRepository,
@@ -54,6 +57,20 @@ class _PullRequest:
     body: Path
 
 
+class _PushedTo(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a run was pushed to before. The address may hold a password, so a digest of it is kept."""
+
+    remote: str = ""
+    address: str = ""
+
+    @classmethod
+    def of(cls, remote: Remote) -> _PushedTo:
+        return cls(
+            remote=remote.name,
+            address=hashlib.sha256(remote.url.encode("utf-8", "surrogateescape")).hexdigest(),
+        )
+
+
 def make_pull_request(opened: OpenRepo, row: RunRow, args: Namespace) -> CommandResult:
     """Push a run's result and open a pull request for it. A second time, push what is new and find the pull request."""
     result = result_to_land(opened.repo, opened.journal, row, args.into, args.accept_branch or "")
@@ -66,9 +83,11 @@ def make_pull_request(opened: OpenRepo, row: RunRow, args: Namespace) -> Command
             f"run {row.run} is {row.status}, not completed",
             f"`holdfast resume {row.run}` finishes it; --yes pushes what there is",
         )
-    remote = remote_for(opened.repo, result.target, args.remote or "")
+    before = _pushed_before(opened, row.run)
+    remote = remote_for(opened.repo, result.target, args.remote or before.remote)
     new = _new_settings(opened)
-    _require_known(remote, new, args)
+    if before != _PushedTo.of(remote):
+        _require_known(remote, new, args)
     branch = short_name(row.branch)
     target = branch_at_remote(opened.repo, remote, result.target)
     question = f"Push {branch} to {remote.name} ({remote.shown}) and open a pull request into {target}?"
@@ -89,7 +108,17 @@ def _push(opened: OpenRepo, result: ResultToLand, remote: Remote, branch: str, n
         trusted=_trusted(opened, new),
     )
     opened.repo.keep(ref, result.commit)
+    write_durably(opened.directory(result.row.run).pushed_to, msgspec.json.encode(_PushedTo.of(remote)))
     return pushed
+
+
+def _pushed_before(opened: OpenRepo, run: str) -> _PushedTo:
+    """Return where the user had a run pushed to. If that is lost, or the remote is gone, the user is asked as at first."""
+    try:
+        before = msgspec.json.decode(read_regular(opened.directory(run).pushed_to), type=_PushedTo)
+    except msgspec.MsgspecError:
+        return _PushedTo()
+    return before if f"remote.{before.remote}.url" in opened.repo.config.in_force else _PushedTo()
 
 
 def _open(

@@ -11,7 +11,11 @@ from holdfast.cli.output import print_result, uncommitted_lines
 from holdfast.cli.plan_file import command_for
 from holdfast.cli.prompts import require_yes
 from holdfast.cli.stop import stop_run
-from holdfast.runner.decisions.rewind import back_up_state, reset_task
+from holdfast.core.projection import RunRow
+from holdfast.core.status import RUN_IS_OVER
+from holdfast.journal.protocol import StoredRun
+from holdfast.repo.land_run import require_removable_branch
+from holdfast.runner.decisions.rewind import back_up_state, require_resettable, reset_task
 from holdfast.runner.decisions.user_decisions import discard
 from holdfast.runner.mirror.staging_worktree import remove_staging
 from holdfast.views.event_text import plain_lines
@@ -29,12 +33,15 @@ def execute(args: Namespace) -> int:
     """Reset a task, or a whole run."""
     with open_repo() as opened:
         stored, task = choose_run_or_task(opened, args.run, args.task)
-        run = stored.row.run
-        return _reset_run(opened, run, args) if task is None else _reset_task(opened, run, task, args)
+        return (
+            _reset_run(opened, stored.row, args) if task is None else _reset_task(opened, stored, task, args)
+        )
 
 
-def _reset_task(opened: OpenRepo, run: str, task: str, args: Namespace) -> int:
+def _reset_task(opened: OpenRepo, stored: StoredRun, task: str, args: Namespace) -> int:
+    run = stored.row.run
     opened.require_free(run)
+    require_resettable(stored, task)
     require_yes(f"Start {task} of {run} again from nothing? Its work so far stays at its refs.", args)
     backup = back_up_state(opened.repo)
     reset_task(opened.repo, opened.journal, run, task, plain_lines(sys.stderr))
@@ -43,8 +50,12 @@ def _reset_task(opened: OpenRepo, run: str, task: str, args: Namespace) -> int:
     return print_result(opened, run, "\n".join(lines), args, task=task, kept={"backup": str(backup)})
 
 
-def _reset_run(opened: OpenRepo, run: str, args: Namespace) -> int:
-    require_yes(f"Abandon {run}, archive its branch and remove its workspaces?", args)
+def _reset_run(opened: OpenRepo, row: RunRow, args: Namespace) -> int:
+    run = row.run
+    require_removable_branch(opened.repo, run)
+    first = "" if row.status in RUN_IS_OVER else f"abandon {run}, "
+    question = f"{first}archive the branch of {run} and remove its workspaces?"
+    require_yes(question[0].upper() + question[1:], args)
     stop_run(opened, run, args.wait)
     backup = back_up_state(opened.repo)
     branch = discard(opened.repo, opened.journal, run, plain_lines(sys.stderr))

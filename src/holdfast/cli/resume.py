@@ -22,7 +22,7 @@ from holdfast.cli.plan_file import command_for
 from holdfast.cli.prompts import choose_key, confirm, is_interactive, require_yes
 from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, options_as_typed, start_session
 from holdfast.cli.sandbox_options import choose_sandbox
-from holdfast.cli.status import current_status
+from holdfast.cli.status import current_status, places_of_result
 from holdfast.core import events as ev
 from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState
@@ -159,11 +159,13 @@ def _require_failed(state: RunState) -> tuple[str, ...]:
 def _rewind(opened: OpenRepo, run: str, at: str, args: Namespace) -> str:
     """Ask, begin again at a stage or a task, and return the run to continue."""
     rewind = _planned_rewind(opened.repo, opened.journal, run, at, args)
-    for line in _rewind_lines(rewind):
+    for line in _rewind_lines(opened, rewind):
         say(line, args)
     require_yes("Begin again there?", args)
     name = rewind_run(opened.repo, opened.journal, rewind, plain_lines(sys.stderr))
-    if name != run:
+    if name != run and opened.journal.load(run).row.status is RunStatus.COMPLETED:
+        say(f"`holdfast land {name}` lands its result instead of that of {run}, once it is completed.", args)
+    elif name != run:
         say(f"Run {name} replaces {run}, which keeps its branch and refs.", args)
     return name
 
@@ -175,15 +177,25 @@ def _planned_rewind(repo: Repository, journal: JournalReader, run: str, at: str,
     return plan_rewind(repo, journal, run, at, args.accept_branch or "")
 
 
-def _rewind_lines(rewind: Rewind) -> Iterator[str]:
+def _rewind_lines(opened: ReadOnlyRepo, rewind: Rewind) -> Iterator[str]:
     if rewind.plan is None:
         yield f"{', '.join(rewind.redone)} would begin again from a clean start; nothing of it has landed."
         return
     yield f"Landed before and to be done again: {', '.join(rewind.landed) or 'nothing'}."
     yield (
         f"The run branch never goes back, so a new run begins at {rewind.plan.base[:12]} with "
-        f"{count(len(rewind.redone), 'task')} ({', '.join(rewind.redone)}), and {rewind.run} is abandoned."
+        f"{count(len(rewind.redone), 'task')} ({', '.join(rewind.redone)}){_what_becomes_of(opened, rewind.run)}."
     )
+
+
+def _what_becomes_of(opened: ReadOnlyRepo, run: str) -> str:
+    """Return the end of the sentence: what happens to the run itself. A completed one is not abandoned."""
+    row = opened.require_journal().load(run).row
+    if row.status is not RunStatus.COMPLETED:
+        return f", and {run} is abandoned"
+    landed = places_of_result(opened.checkout, row).branches
+    result = f"its result stays in {landed[0]}" if landed else "its result can still be landed"
+    return f"; {run} stays completed, and {result}"
 
 
 def _preview(args: Namespace) -> int:
@@ -197,7 +209,7 @@ def _preview(args: Namespace) -> int:
         rewind = _planned_rewind(repo, journal, row.run, at, args)
         base = rewind.plan.base if rewind.plan else None
         rewind_view = RewindView(run=row.run, redone=rewind.redone, landed=rewind.landed, base=base)
-        return show(rewind_view, lambda _: "\n".join(_rewind_lines(rewind)), args)
+        return show(rewind_view, lambda _: "\n".join(_rewind_lines(opened, rewind)), args)
     view = _recovery_view(opened, row.run, args)
     return show(view, lambda view: recovery_text(view, terminal_width()), args)
 

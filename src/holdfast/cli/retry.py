@@ -15,7 +15,7 @@ from holdfast.core import events as ev
 from holdfast.core.people import open_questions
 from holdfast.core.state import RunState
 from holdfast.errors import HoldfastError, did_you_mean, quoted
-from holdfast.runner.decisions.user_decisions import apply_decision, record_decision
+from holdfast.runner.decisions.user_decisions import apply_decision, record_decision, require_possible
 from holdfast.runner.requests import Request, ask_runner
 
 ARGUMENTS: Arguments = (
@@ -50,6 +50,7 @@ def decide_about_task(
         run, event = stored.row.run, decision(task=task)
         state = stored.state()
         if isinstance(event, ev.TaskRetried) and event.agent:
+            require_possible(stored, event)
             _agree_to_agent(opened, state, event, args)
         waits = isinstance(event, ev.TaskRetried) and state.tasks[task].recheck and not event.clean
         done = "is checked again: its work is finished" if waits else done

@@ -40,14 +40,16 @@ from holdfast.journal.protocol import RunListing
 from holdfast.repo.checkout import checkout_notices
 from holdfast.repo.discovery import require_commit
 from holdfast.repo.workspace_files import require_files
+from holdfast.reporting.displayed_status import displayed_run_status
 from holdfast.reporting.estimates import AttemptSpan, attempt_spans
+from holdfast.reporting.run_ending import how_it_ended
 from holdfast.reporting.run_estimate import agent_histories, estimate_run
 from holdfast.runner.decisions.amend import is_amended
 from holdfast.runner.health import runs_missing_in_journal
 from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.session import create_run, unfinished_run
 from holdfast.views.recovery_text import RecoveryChoice, choice_lines, recovery_header
-from holdfast.views.status import ending_label, run_line
+from holdfast.views.status import ending_label
 from holdfast.views.terminal import terminal_width
 from holdfast.views.text import wrapped
 
@@ -82,6 +84,9 @@ def execute(args: Namespace) -> int:
     plan, source = _plan(args, checkout)
     if args.dry_run:
         require_commit(Path.cwd(), plan.base)
+        if plan.workspace.brought:
+            repo = read_only.open_repository()
+            require_files(repo, plan.workspace, repo.resolve(plan.base))
         return _print_plan(plan, args, read_only)
     require_commands(plan, checkout)
     if args.tick:
@@ -106,13 +111,13 @@ def execute(args: Namespace) -> int:
             if choice == "c":
                 require_consent(opened.journal, state.plan_as_run(), checkout, yes=args.yes)
                 return _start(opened, run, f"Resuming {run}.{_changed_plan(run) if edited else ''}", args)
-        elif not args.fresh:
+        require_files(opened.repo, plan.workspace, opened.repo.resolve(plan.base))
+        if unfinished is None and not args.fresh:
             _tell_of_completed(opened, plan, args)
         for notice in checkout_notices(opened.repo):
             note(notice)
         if missing := runs_missing_in_journal(opened.repo, opened.journal):
             note(missing_runs_sentence(missing))
-        require_files(opened.repo, plan.workspace, opened.repo.resolve(plan.base))
         require_consent(opened.journal, plan, checkout, yes=args.yes, sandbox=sandbox)
         if unfinished is not None:
             abandon_run(opened, unfinished.row.run, args)
@@ -219,7 +224,8 @@ def _choice(opened: OpenRepo, unfinished: RunListing, args: Namespace, *, edited
     run = unfinished.row.run
     if is_interactive():
         return _ask_to_continue(opened, unfinished.row, edited=edited)
-    line = run_line(opened.journal.load(run), held=False, boot_id=boot_id())
+    row = unfinished.row
+    ending = how_it_ended(row, held=False, boot_id=boot_id())
     ways = [
         f"`holdfast resume {run}` or --auto-continue continues it",
         f"`{command_for(unfinished.row.plan_source)} --fresh` abandons it and starts a new one",
@@ -230,7 +236,7 @@ def _choice(opened: OpenRepo, unfinished: RunListing, args: Namespace, *, edited
             f"`holdfast resume {run}` continues it as it was",
         ]
     raise NeedsDecisionError(
-        f"run {run} of this plan is unfinished ({ending_label(line.status, line.ending)})"
+        f"run {run} of this plan is unfinished ({ending_label(displayed_run_status(row, held=False), ending)})"
         + (", and the plan file has changed since" if edited else ""),
         "; ".join(ways),
     )
@@ -243,7 +249,7 @@ def _ask_to_continue(opened: OpenRepo, row: RunRow, *, edited: bool) -> str:
     """
     run = row.run
     status = current_status(opened, run)
-    header = recovery_header(status.run, status.metrics.completed, status.metrics.tasks)
+    header = recovery_header(status.run, status.metrics.completed, status.metrics.tasks, terminal_width())
     amend = RecoveryChoice("a", "give it the edited plan, and continue", f"holdfast amend {run}")
     choices = (
         *((amend,) if edited else ()),

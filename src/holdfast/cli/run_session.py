@@ -142,9 +142,12 @@ def _run_in_foreground(opened: OpenRepo, run: str, options: RunOptions, args: Na
     """Execute a run in the foreground until it rests; return its exit code."""
     with _observer(json=args.json) as observer:
         stored = _execute(opened, run, options, observer)
-    if _wants_failed_base(stored, args):
-        with _observer(json=args.json) as observer:
-            stored = _execute(opened, run, replace(options, accepts_base=True), observer)
+    if asked := _is_base_to_be_asked_about(stored, args):
+        print(for_people("\n".join(block(stored.row.reason, "  "))))
+        if confirm("Start the agents all the same?", yes=False):
+            with _observer(json=args.json) as observer:
+                stored = _execute(opened, run, replace(options, accepts_base=True), observer)
+            asked = False
     code = exit_code(stored, chosen=options.only is not None)
     if found := settings_since(opened.repo, opened.journal, run):
         note(new_settings_sentence(run, found))
@@ -153,21 +156,18 @@ def _run_in_foreground(opened: OpenRepo, run: str, options: RunOptions, args: Na
     if args.json:
         print(msgspec.json.encode(RunResult(run=run, status=stored.row.status, exit_code=code)).decode())
     else:
-        _summarise(opened, stored)
+        _summarise(opened, stored, is_told=asked)
         if (written := opened.directory(run).note).exists():
             print(f"  {written} says how far it is")
     return code
 
 
-def _wants_failed_base(stored: StoredRun, args: Namespace) -> bool:
-    """Ask on a terminal whether agents may start although the base fails a check."""
+def _is_base_to_be_asked_about(stored: StoredRun, args: Namespace) -> bool:
+    """Tell whether somebody at a terminal can say that agents may start although the base fails a check."""
     check = stored.row.base_check
     if stored.row.status is not RunStatus.BLOCKED or check.status is not BaseStatus.FAILED:
         return False
-    if check.unrunnable or check.setup or args.json or not is_interactive():
-        return False
-    print("\n".join(block(stored.row.reason, "  ")))
-    return confirm("Start the agents all the same?", yes=False)
+    return not (check.unrunnable or check.setup or args.json) and is_interactive()
 
 
 def execute_visibly(opened: OpenRepo, run: str, options: RunOptions, *, json: bool) -> StoredRun:
@@ -264,7 +264,8 @@ def _await_attachment(opened: OpenRepo, run: str, before: int, pid: int, output:
         time.sleep(_POLL_S)
 
 
-def _summarise(opened: OpenRepo, stored: StoredRun) -> None:
+def _summarise(opened: OpenRepo, stored: StoredRun, *, is_told: bool = False) -> None:
+    """Say how a run rests, and what to do next. `is_told`: why it rests was told before."""
     places = places_of_result(opened.repo.checkout, stored.row)
     view = status_view(stored, None, time.time(), places=places)
     metrics = view.metrics
@@ -274,7 +275,7 @@ def _summarise(opened: OpenRepo, stored: StoredRun) -> None:
         + (f", {skipped} skipped" if skipped else "")
         + (f"; {spent}" if (spent := spending_words(metrics.spending)) else "")
     )
-    if view.run.detail:
+    if view.run.detail and not is_told:
         print(for_people("\n".join(block(view.run.detail, "  "))))
     for line in (*next_steps(view), *uncommitted_lines(opened.repo, stored.row.run)):
         print(for_people(f"  {line}"))

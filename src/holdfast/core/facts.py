@@ -64,10 +64,14 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class ResultPlaces:
-    """Where the result of a run is: branches of the user that hold it, the target first; else where its branch is archived."""
+    """Where the result of a run is: branches of the user that hold it, the target first; else where its branch is archived.
+
+    `has_branch`: the run branch still holds it, too.
+    """
 
     branches: tuple[str, ...] = ()
     archive: str = ""
+    has_branch: bool = True
 
 
 NOWHERE = ResultPlaces()

@@ -162,10 +162,11 @@ def _words(failure: FailureKind, exit_: Exit, heard: StreamSummary) -> str:
             return _with("the agent's credentials were refused", heard.message)
         case FailureKind.LIMIT:
             return _with("a limit of the agent's provider is reached", heard.message)
-    return _with(_ending(exit_), heard.message)
+    return _with(ending_words(exit_), heard.message)
 
 
-def _ending(exit_: Exit) -> str:
+def ending_words(exit_: Exit) -> str:
+    """Return how a process ended, in words."""
     if exit_.reason is not ExitReason.EXITED:
         return exit_.error or f"the agent was stopped: {exit_.reason}"
     if exit_.code == 0:

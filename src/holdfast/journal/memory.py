@@ -15,6 +15,7 @@ from holdfast.journal.protocol import (
     StoredBytes,
     StoredEvents,
     StoredListing,
+    StoredOverview,
     first_plan_of,
     lease_lost,
     no_such_run,
@@ -89,6 +90,10 @@ class MemoryJournal(Journal):
 
     def _listings(self) -> list[StoredListing]:
         return [stored.listing() for stored in self._runs.values()]
+
+    def _overview(self) -> StoredOverview:
+        rows = [(run, body) for run, stored in self._runs.items() for body in stored.tasks.values()]
+        return StoredOverview(self._plans, rows)
 
     def _stored(self, run: str) -> StoredBytes:
         stored = self._run(run)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import gc
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from holdfast.core.ids import run_branch
 from holdfast.core.plan import Plan, decode_plan, encode_plan
 from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.core.state import RunState
+from holdfast.core.status import TaskStatus
 from holdfast.errors import JournalError, LeaseLostError, quoted
 
 REBUILD = "the file is kept as it is; `holdfast rebuild` restores the state from git"
@@ -36,6 +38,13 @@ class RunListing:
     started_at: float
     updated_at: float
     last_seq: int
+
+
+class RunProgress(NamedTuple):
+    """How far a run is: how many of its tasks have landed."""
+
+    landed: int = 0
+    tasks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +81,39 @@ class StoredBytes(NamedTuple):
     first_plan: bytes = b""
 
 
+class StoredOverview(NamedTuple):
+    """All plans by their hash, and the row of every task with the id of its run, as of one moment."""
+
+    plans: Mapping[str, bytes]
+    tasks: Iterable[tuple[str, bytes]]
+
+
+class _TaskStatusOnly(msgspec.Struct):
+    """Of the row of a task, its status: the rest is not decoded."""
+
+    status: TaskStatus = TaskStatus.PENDING
+
+
+class _StageTasks(msgspec.Struct):
+    tasks: list[msgspec.Raw] = []
+
+
+class _PlanTasks(msgspec.Struct):
+    """Of a plan, how many tasks there are."""
+
+    stages: list[_StageTasks] = []
+
+
 class StoredEvents(NamedTuple):
     """The events of one append, in one body. `first` is the number of the first of them."""
 
     first: int
     at: float
     body: bytes
+
+
+_STATUS_DECODER = msgspec.json.Decoder(_TaskStatusOnly)
+_PLAN_DECODER = msgspec.json.Decoder(_PlanTasks)
 
 
 class JournalReader(ABC):
@@ -117,6 +153,22 @@ class JournalReader(ABC):
                 for row, started_at, updated_at, last_seq in listings
             ]
 
+    def progress(self, runs: Sequence[RunListing]) -> dict[str, RunProgress]:
+        """Return how far each of these runs is. One read for all of them, of which only what is counted is decoded."""
+        plans, rows = self._overview()
+        landed: Counter[str] = Counter()
+        tasks: dict[str, int] = {}
+        with decoding(self.name):
+            for run, body in rows:
+                landed[run] += _STATUS_DECODER.decode(body).status is TaskStatus.COMPLETED
+            for plan_hash in {listing.row.plan_hash for listing in runs} & plans.keys():
+                stages = _PLAN_DECODER.decode(plans[plan_hash]).stages
+                tasks[plan_hash] = sum(len(stage.tasks) for stage in stages)
+        return {
+            listing.row.run: RunProgress(landed[listing.row.run], tasks.get(listing.row.plan_hash, 0))
+            for listing in runs
+        }
+
     @abstractmethod
     def is_confirmed(self, plan_hash: str) -> bool:
         """Tell whether the user agreed to this plan before."""
@@ -132,6 +184,10 @@ class JournalReader(ABC):
     @abstractmethod
     def _listings(self) -> list[StoredListing]:
         """Return every run, oldest first."""
+
+    @abstractmethod
+    def _overview(self) -> StoredOverview:
+        """Return all plans, and the rows of all tasks."""
 
     @abstractmethod
     def _stored(self, run: str) -> StoredBytes:

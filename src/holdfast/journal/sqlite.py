@@ -24,6 +24,7 @@ from holdfast.journal.protocol import (
     StoredBytes,
     StoredEvents,
     StoredListing,
+    StoredOverview,
     first_plan_of,
     lease_lost,
     no_plan,
@@ -42,6 +43,7 @@ _PAGE = 200
 _LISTING = "SELECT row, started_at, updated_at, last_seq FROM runs"
 _PLAN = "SELECT body FROM plans WHERE hash = ?"
 _TASKS = "SELECT row FROM tasks WHERE key BETWEEN ? AND ? ORDER BY key"
+_ALL_TASKS = f"SELECT run, tasks.row FROM tasks JOIN runs ON runs.key = tasks.key >> {sqlite_schema.KEY_BITS}"
 _RUN_KEY = "SELECT key FROM runs WHERE run = ?"
 _EVENTS = """SELECT key, at, body FROM events
   WHERE key BETWEEN (SELECT max(key) FROM events WHERE key <= ?) AND ? ORDER BY key LIMIT ?"""
@@ -85,6 +87,9 @@ class SqliteReader(JournalReader):
             StoredListing(*found)
             for found in self._ask(lambda db: db.execute(f"{_LISTING} ORDER BY key").fetchall())
         ]
+
+    def _overview(self) -> StoredOverview:
+        return self._ask(_read_overview)
 
     def _stored(self, run: str) -> StoredBytes:
         return self._ask(lambda db: _stored_run(db, run))
@@ -306,6 +311,16 @@ def _stored_run(db: sqlite3.Connection, run: str) -> StoredBytes:
             tasks = [body for _, body in sqlite_schema.folded_tasks(db, key, plan)]
         began_with = first_plan_of(listing.row)
         return StoredBytes(listing, plan, tasks, _plan_body(db, began_with) if began_with else b"")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _read_overview(db: sqlite3.Connection) -> StoredOverview:
+    db.execute("BEGIN")
+    try:
+        plans = dict(db.execute("SELECT hash, body FROM plans").fetchall())
+        return StoredOverview(plans, db.execute(_ALL_TASKS).fetchall())
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")

@@ -99,6 +99,18 @@ def _prepare_branch(repo: Repository, branch: str) -> str:
     remove_stale_locks(repo)
     if update := _update_of(repo, branch):
         update.complete()
+    return require_branch(repo, branch)
+
+
+def require_removable_branch(repo: Repository, run: str) -> None:
+    """Raise RepositoryError if a run's branch is checked out somewhere, so that git would not let it go."""
+    name = short_name(run_branch(run))
+    if place := checked_out_at(repo, name):
+        raise RepositoryError(f"{name} is checked out in {place}.", "Switch to another branch there first.")
+
+
+def require_branch(repo: Repository, branch: str) -> str:
+    """Return the commit of a branch of the user. Raises RepositoryError if there is none."""
     if tip := repo.read_ref(f"refs/heads/{branch}"):
         return tip
     raise RepositoryError(f"There is no branch {branch!r}.", f"Create it: `git branch {branch} BASE`.")
@@ -113,9 +125,7 @@ def discard_run(repo: Repository, run: str) -> str:
     tip = repo.read_ref(ref)
     if not tip:
         return ""
-    name = short_name(ref)
-    if place := checked_out_at(repo, name):
-        raise RepositoryError(f"{name} is checked out in {place}.", "Switch to another branch there first.")
+    require_removable_branch(repo, run)
     kept = archived_branch_ref(run, tip)
     repo.keep(kept, tip)
     repo.ref_updates.delete({ref: tip})

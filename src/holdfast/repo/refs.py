@@ -65,14 +65,15 @@ def result_places(checkout: Path, row: RunRow) -> ResultPlaces:
         git = Git(_git_dir(checkout), timeout_s=_PATIENCE_S)
         branches = _containing(git, row.tip)
         if found := _of_the_user(branches, row.target):
-            return ResultPlaces(found)
+            return ResultPlaces(found, has_branch=row.branch in branches)
         refs = _refs_of(git, row)
         landed = [commit for ref, commit in refs.items() if ref.startswith(ids.landed_refs_prefix(row.run))]
         found = _of_the_user(_containing(git, *landed), row.target) if landed else ()
     except RepositoryError:
         return NOWHERE
     archive = ids.archived_branch_ref(row.run, row.tip)
-    return ResultPlaces(found, archive if archive in refs and row.branch not in refs else "")
+    has_branch = row.branch in refs
+    return ResultPlaces(found, archive if archive in refs and not has_branch else "", has_branch)
 
 
 def runs_in_their_targets(checkout: Path, rows: Sequence[RunRow]) -> frozenset[str]:

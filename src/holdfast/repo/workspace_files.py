@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.core.plan import PlanWorkspace
-from holdfast.errors import ExitCode, HoldfastError
+from holdfast.errors import HoldfastError
 from holdfast.repo.agent_files import opened_folder
 from holdfast.repo.files import read_regular, remove, write_atomically
 from holdfast.repo.repository import Repository
@@ -29,8 +29,6 @@ _SPECIAL_IN_PATTERNS = re.compile(r"([\\*?\[\] ])")
 
 class FilesMissingError(HoldfastError):
     """The checkout lacks what workspaces get of it. The user's to repair, not an agent's."""
-
-    exit_code = ExitCode.NEEDS_DECISION
 
 
 class SetupRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -43,11 +43,12 @@ _NOTHING_HAPPENS = (ResumeAction.SKIP, ResumeAction.WAIT)
 
 @dataclass(frozen=True, slots=True)
 class TaskPreview:
-    """One task: what would happen first, and why."""
+    """One task: what would happen first, and why. `has_ended`: its agent left a record of its end, so nothing of it is lost."""
 
     task: str
     move: ResumeAction
     why: str
+    has_ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,8 @@ def _task(
     report = row.latest.report or row.last_report or Report()
     early = report.progress is not None and report.progress < state.plan.limits.restart_below
     clean = state.starts_clean(row)
-    lost = row.status is TaskStatus.RUNNING and preview.move is ResumeAction.REDO
+    lost = row.status is TaskStatus.RUNNING and preview.move is ResumeAction.REDO and not preview.has_ended
+    early = early and not preview.has_ended
     need = need_of(state.row.run, row)
     return TaskRecovery(
         id=row.id,

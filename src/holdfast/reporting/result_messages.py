@@ -71,9 +71,14 @@ def _task_lines(state: RunState) -> Iterator[str]:
 
 
 def _summaries(state: RunState) -> Iterator[str]:
-    """Yield what agents say of their work, quoted, so that no word of theirs looks like ours."""
+    """Yield what agents reported of their work, quoted, so that no word of theirs looks like ours.
+
+    A last line that an agent happened to print describes nothing, and is not shown.
+    """
     for task in _landed(state)[:_TASKS_SHOWN]:
-        said = without_controls(redact(task.summary.strip()))[:_SUMMARY_CHARS]
+        reports = (task.latest.report, task.last_report)
+        summary = next((report.summary for report in reports if report and report.summary), "")
+        said = without_controls(redact(summary.strip()))[:_SUMMARY_CHARS]
         if said:
             quoted = "\n".join(f"> {line}".rstrip() for line in said.splitlines())
             yield f"### {task.id}\n\n{quoted}"

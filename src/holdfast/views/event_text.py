@@ -24,6 +24,7 @@ from holdfast.core.events import (
     MergeRefused,
     PauseRequested,
     PlanAmended,
+    RunBlocked,
     StageGateFailed,
     TaskEvent,
     TaskRetried,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from holdfast.runner.context import Observer
 
 _LAST_LINE_CHARS = 100
+_REASON_CHARS = 180
 _SENTENCES = {
     "RunStarted": "run {run} begins at {base:.12}",
     "RunRestored": "state rebuilt from git",
@@ -141,6 +143,8 @@ def event_sentence(event: Event) -> str:
     }
     fields["retried"] = _retried(event) if isinstance(event, TaskRetried) else ""
     fields["how"] = _how(event)
+    if isinstance(event, RunBlocked):
+        fields["reason"] = _short_reason(event.reason)
     sentence = _SENTENCES.get(type(event).__name__)
     words = _name_in_words(event) if sentence is None else sentence.format_map(fields)
     return with_run_numbers(one_line(words, width=200) + _last_line(event))
@@ -184,6 +188,12 @@ def _base_checked(event: BaseChecked) -> str:
     return "the base holds" + (", as an earlier run found" if event.known else "")
 
 
+def _short_reason(reason: str) -> str:
+    """Return why a run is blocked as it fits a line. What a command said, and what to do, is told where the run rests."""
+    fits = "\n" not in reason and len(reason) <= _REASON_CHARS
+    return reason if fits else reason.partition("\n")[0].partition(": `")[0]
+
+
 def _retried(event: TaskRetried) -> str:
     """Say what a person wants of the next attempts."""
     parts = (
@@ -197,7 +207,7 @@ def _retried(event: TaskRetried) -> str:
 def _reattached(event: AgentsReattached) -> str:
     parts = [
         f"re-attached to {', '.join(event.working)}" if event.working else "",
-        f"collecting {', '.join(event.finished)}, which finished meanwhile" if event.finished else "",
+        f"collecting {', '.join(event.finished)}, which ended meanwhile" if event.finished else "",
     ]
     return "; ".join(part for part in parts if part)
 

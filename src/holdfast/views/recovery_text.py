@@ -9,7 +9,16 @@ import msgspec
 from holdfast.core.ids import with_run_numbers
 from holdfast.reporting.recovery_report import RecoveryReport, TaskRecovery
 from holdfast.views.status import RunView, ending_label
-from holdfast.views.text import count, duration, one_line, percent, with_local_times, wrapped_table
+from holdfast.views.text import (
+    count,
+    duration,
+    one_line,
+    paragraph,
+    percent,
+    titled_table,
+    with_local_times,
+    wrapped_table,
+)
 
 
 class RecoveryChoice(msgspec.Struct, frozen=True):
@@ -41,7 +50,7 @@ def recovery_text(view: RecoveryView, width: int) -> str:
     """Return the whole report as text; its tables have at most `width` columns."""
     landed = sum(task.landed is not None for task in view.report.tasks)
     return "\n".join([
-        *recovery_header(view.run, landed, len(view.report.tasks)),
+        *recovery_header(view.run, landed, len(view.report.tasks), width),
         *(f"  {line}" for line in view.does),
         "",
         *_tasks(view.report.tasks, width),
@@ -52,17 +61,20 @@ def recovery_text(view: RecoveryView, width: int) -> str:
     ])  # fmt: skip
 
 
-def recovery_header(run: RunView, landed: int, tasks: int) -> Iterator[str]:
+def recovery_header(run: RunView, landed: int, tasks: int, width: int) -> Iterator[str]:
     """Yield what happened to the run and its progress."""
     yield f"{run.id}  {ending_label(run.status, run.ending)}  {landed} of {count(tasks, 'task')} landed"
-    yield f"  {one_line(run.goal)}"
-    yield f"  {with_local_times(one_line(run.detail, 300) or 'last sign of life ' + run.last_sign_at)}"
+    yield f"  {one_line(run.goal, width - 2)}"
+    detail = with_local_times(one_line(run.detail, 300) or f"last sign of life {run.last_sign_at}")
+    yield from paragraph(detail, width)
 
 
 def choice_lines(choices: Sequence[RecoveryChoice], width: int) -> list[str]:
     """Return choices as lines: the key, what it does, the command that does the same."""
     rows = [(choice.key, choice.does, f"`{with_run_numbers(choice.command)}`") for choice in choices]
-    return [line for row in wrapped_table(rows, width) for line in row]
+    # A command is not broken: who copies it gets the whole of it.
+    longest = max((len(command) for *_, command in rows), default=0)
+    return [line for row in wrapped_table(rows, width, room=longest) for line in row]
 
 
 def _choices(run: str, options: str, failed: Sequence[str]) -> Iterator[RecoveryChoice]:
@@ -84,11 +96,11 @@ def _tasks(tasks: Sequence[TaskRecovery], width: int) -> Iterator[str]:
             _safe(task),
             count(task.unsaved, "file") if task.unsaved else "-",
             duration(task.redo_s) if task.redo_s else "-",
-            f"{task.move}: {one_line(task.why, 90)}",
+            f"{task.move}: {one_line(task.why, 160)}",
         )
         for task in tasks
     ]
-    heading, *others = wrapped_table(rows, width)
+    heading, *others = titled_table(rows, width)
     yield from heading
     for task, lines in zip(tasks, others, strict=True):
         yield from lines

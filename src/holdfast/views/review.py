@@ -98,6 +98,7 @@ class ReviewSource:
     state: RunState
     facts: BranchFacts
     places: ResultPlaces = NOWHERE
+    has_branch: bool = True
 
     @property
     def row(self) -> RunRow:
@@ -109,11 +110,12 @@ def review_source(repo: Repository, state: RunState, places: ResultPlaces = NOWH
     """Look at a run branch, or at its archive if it was removed. Raises HoldfastError if there is neither."""
     row = state.row
     facts = branch_facts(repo, row.branch, row.base, row.run)
-    if not facts.tip and repo.exists(row.tip):
+    has_branch = bool(facts.tip)
+    if not has_branch and repo.exists(row.tip):
         facts = branch_facts(repo, row.tip, row.base, row.run)
     if not facts.tip:
         raise no_branch(repo, row)
-    return ReviewSource(repo, state, facts, places)
+    return ReviewSource(repo, state, facts, places, has_branch)
 
 
 def review_of(source: ReviewSource, task: str | None, *, patch: bool) -> Review:
@@ -195,6 +197,13 @@ def notes(source: ReviewSource) -> Iterator[str]:
     row, tip = source.row, source.facts.tip
     if source.places.archive:
         yield f"It was discarded; this is its archive, {source.places.archive}."
+    elif not source.has_branch:
+        landed = (
+            f"its result is in {source.places.branches[0]}"
+            if source.places.branches
+            else "its commits are kept"
+        )
+        yield f"Its branch {short_name(row.branch)} was removed; {landed}."
     if tip != row.tip:
         yield f"{moved_branch(row, tip)}. `holdfast land` refuses it and says how to continue."
     for commit in foreign_commits(source):
@@ -229,7 +238,8 @@ def stat_text(source: ReviewSource) -> list[str]:
     for landing in own:
         if not landing.adopted:
             lines += ["", *_landing_lines(source.repo, landing)]
-    lines += ["", f"in all, {row.base[:12]}..{facts.tip[:12]} on {short_name(row.branch)}"]
+    where = f" on {short_name(row.branch)}" if source.has_branch else ""
+    lines += ["", f"in all, {row.base[:12]}..{facts.tip[:12]}{where}"]
     return [*lines, *_stat(source.repo, row.base, facts.tip)]
 
 

@@ -13,7 +13,6 @@ from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import Origin, RunRow, TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import (
-    RUN_IS_OVER,
     Gate,
     NetworkAccess,
     RunStatus,
@@ -22,7 +21,7 @@ from holdfast.core.status import (
     StageStatus,
     TaskStatus,
 )
-from holdfast.journal.protocol import StoredRun
+from holdfast.journal.protocol import RunListing, RunProgress, StoredRun
 from holdfast.reporting.displayed_status import (
     AgentSign,
     Liveness,
@@ -83,7 +82,7 @@ RUN_TASK_AGENT = "run"
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """The run as a whole. `landed_in` names the branches that hold the result of a completed run, the target first.
 
-    `archived_at` is the ref that keeps the result of one that was discarded.
+    `archived_at` is the ref that keeps the result of one that was discarded. `branch_removed`: a completed run's own branch is gone.
     `adopting` is the file of another system whose adoption is not complete yet.
     """
 
@@ -110,6 +109,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     ticks: str = ""
     landed_in: tuple[str, ...] = ()
     archived_at: str = ""
+    branch_removed: bool = False
 
 
 class StageView(msgspec.Struct, frozen=True, kw_only=True):
@@ -285,6 +285,7 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, places: ResultPlaces
         mirrors=tuple(row.mirrors),
         ticks=ticked.path if ticked else "",
         landed_in=places.branches,
+        branch_removed=not places.has_branch,
         archived_at=places.archive,
     )
 
@@ -400,12 +401,20 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     spending: Spending = Spending()
 
 
-def run_line(stored: StoredRun, *, held: bool, boot_id: str = "", landed_in: tuple[str, ...] = ()) -> RunLine:
+def run_line(
+    listing: RunListing,
+    progress: RunProgress,
+    needs: tuple[NeedOfTask, ...],
+    *,
+    held: bool,
+    boot_id: str = "",
+    landed_in: tuple[str, ...] = (),
+) -> RunLine:
     """Return a run as `list` shows it; `held` tells whether a live runner holds it.
 
     `boot_id` tells a reboot from a crash, `landed_in` is the branch that it began on, if that has its result.
     """
-    row = stored.row
+    row = listing.row
     begun = [name for name, stage in row.stages.items() if stage.status is not StageStatus.PENDING]
     return RunLine(
         id=row.run,
@@ -413,13 +422,13 @@ def run_line(stored: StoredRun, *, held: bool, boot_id: str = "", landed_in: tup
         status=displayed_run_status(row, held=held),
         ending=how_it_ended(row, held=held, boot_id=boot_id),
         stage=begun[-1] if begun else None,
-        started_at=timestamp(stored.started_at),
-        updated_at=timestamp(stored.updated_at),
+        started_at=timestamp(listing.started_at),
+        updated_at=timestamp(listing.updated_at),
         resumable=is_resumable(row, held=held),
         adopted_from=row.origin,
-        needs_you=() if row.status in RUN_IS_OVER else needs_you(stored.state()),
-        completed=sum(task.status is TaskStatus.COMPLETED for task in stored.tasks),
-        tasks=sum(len(stage.tasks) for stage in stored.plan.stages),
+        needs_you=needs,
+        completed=progress.landed,
+        tasks=progress.tasks,
         landed_in=landed_in,
         spending=spending_of_run(row),
     )

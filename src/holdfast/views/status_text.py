@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
+from holdfast.core.ids import with_run_numbers
 from holdfast.core.status import RunStatus, SandboxLevel, SandboxMechanism, TaskStatus
 from holdfast.reporting.displayed_status import QueuePlace
 from holdfast.reporting.needs_you import NeedOfTask
 from holdfast.views.spending_text import SpendingColumns, agents_table, spending_words
 from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
-from holdfast.views.text import count, duration, one_line, percent, table, when
+from holdfast.views.text import count, duration, one_line, paragraph, percent, table, titled_table, when
 
 _STUCK_NAMED = 6
 _NO_RUN = (
@@ -29,15 +31,15 @@ def no_run_text(summaries: Path | None) -> str:
     )
 
 
-def status_text(view: StatusView) -> str:
-    """Return the whole status as text."""
+def status_text(view: StatusView, width: int) -> str:
+    """Return the whole status as text; its tables have at most `width` columns."""
     lines = [
-        *_header(view.run, view),
+        *_header(view.run, view, width),
         *_needs(view.needs_you),
         "",
-        *_stages(view.stages),
+        *_stages(view.stages, width),
         "",
-        *_tasks(view.tasks),
+        *_tasks(view.tasks, width),
         *agents_table(view.agents),
         *_queue(view),
         "",
@@ -78,21 +80,22 @@ def _result(line: RunLine) -> str:
     return "resumable" if line.resumable else "to land" if line.status is RunStatus.COMPLETED else "-"
 
 
-def _header(run: RunView, view: StatusView) -> Iterator[str]:
+def _header(run: RunView, view: StatusView, width: int) -> Iterator[str]:
     metrics = view.metrics
     yield f"{run.id}  {ending_label(run.status, run.ending)}" + (
         f"  (held by {run.held_by})" if run.held_by else ""
     )
-    yield f"  {one_line(run.goal)}"
+    yield f"  {one_line(run.goal, min(100, width - 2))}"
     if run.detail:
-        yield f"  {one_line(run.detail, 300)}"
+        yield from paragraph(with_run_numbers(one_line(run.detail, 300)), width)
     yield (
         f"  {metrics.completed} of {count(metrics.tasks, 'task')} landed, {metrics.failed} failed, "
         f"{count(metrics.attempts, 'attempt')}, {metrics.redone} redone, {duration(metrics.elapsed_s)}"
     )
     if spent := spending_words(metrics.spending):
         yield f"  {spent}"
-    yield f"  branch {run.branch} from {run.base[:12]}"
+    removed = ", removed since" if run.branch_removed else ""
+    yield f"  branch {run.branch} from {run.base[:12]}{removed}"
     if run.status is not RunStatus.PENDING:
         yield f"  sandbox: {_sandbox(run)}"
     if run.adopted_from:
@@ -124,7 +127,7 @@ def _sandbox(run: RunView) -> str:
     return f"{run.sandbox}{by}, network: {run.network}"
 
 
-def _stages(stages: Sequence[StageView]) -> Iterator[str]:
+def _stages(stages: Sequence[StageView], width: int) -> Iterator[str]:
     columns = SpendingColumns([stage.spending for stage in stages])
     rows = [("STAGE", "STATUS", "DONE", "FAILED", *columns.heading, "NOTE")]
     for stage in stages:
@@ -133,10 +136,10 @@ def _stages(stages: Sequence[StageView]) -> Iterator[str]:
         note = one_line(stage.error or waived)
         used = columns.cells(stage.spending)
         rows.append((stage.id, stage.status, done, str(stage.failed), *used, note))
-    yield from table(rows)
+    yield from chain.from_iterable(titled_table(rows, width))
 
 
-def _tasks(tasks: Sequence[TaskView]) -> Iterator[str]:
+def _tasks(tasks: Sequence[TaskView], width: int) -> Iterator[str]:
     reports = any(task.reported is not None for task in tasks)
     columns = SpendingColumns([task.spending for task in tasks])
     progress_heading = ["PROGRESS"] if reports else []
@@ -146,7 +149,7 @@ def _tasks(tasks: Sequence[TaskView]) -> Iterator[str]:
         note = one_line(_at_work(task) or task.error or (task.merge_commit or "")[:12], 80)
         used = columns.cells(task.spending)
         rows.append((task.id, task.status, *progress, str(task.attempts), task.agent, *used, note))
-    yield from table(rows)
+    yield from chain.from_iterable(titled_table(rows, width))
 
 
 def _at_work(task: TaskView) -> str:

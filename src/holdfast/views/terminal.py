@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from io import TextIOBase, TextIOWrapper
 from typing import TextIO
 
@@ -41,9 +42,9 @@ class DrawingOutput(TextIOBase):
         return self._out.fileno()
 
 
-def terminal_width() -> int:
+def terminal_width(in_pipe: int = _WIDE) -> int:
     """Return how many columns a line may have, by COLUMNS or the terminal; in a pipe enough for a wide table."""
-    return max(_NARROWEST, shutil.get_terminal_size((_WIDE, 0)).columns)
+    return max(_NARROWEST, shutil.get_terminal_size((in_pipe, 0)).columns)
 
 
 def silence(out: TextIO) -> None:
@@ -51,6 +52,14 @@ def silence(out: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, out.fileno())
     os.close(nowhere)
+
+
+def flush_output() -> None:
+    """Write what was printed, before something goes to standard error: both may end in one file. As in `write_line`."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        silence(sys.stdout)
 
 
 def write_line(text: str, out: TextIO) -> None:

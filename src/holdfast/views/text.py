@@ -11,6 +11,7 @@ from holdfast.escapes import without_controls
 
 _GAP = "  "
 _LAST_COLUMN_MIN = 24
+_NOTHING = ("", "-")
 _UNSEEN = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U00016fe4\U0001d159"
     + "".join(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
@@ -29,14 +30,16 @@ def table(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
     ]
 
 
-def wrapped_table(rows: Sequence[Sequence[str]], width: int, indent: str = "  ") -> list[list[str]]:
+def wrapped_table(
+    rows: Sequence[Sequence[str]], width: int, indent: str = "  ", room: int = _LAST_COLUMN_MIN
+) -> list[list[str]]:
     """Return each row as lines of at most `width` characters.
 
-    The last column is wrapped. If the others leave it no room, it goes below them, and they are cut.
+    The last column is wrapped. If the others leave it no `room`, it goes below them, and they are cut.
     """
     firsts = table([row[:-1] for row in rows], indent)
     column = max((len(line) for line in firsts), default=0) + len(_GAP)
-    if width - column >= _LAST_COLUMN_MIN:
+    if width - column >= room:
         return [
             _wrapped(row[-1], width, line.ljust(column), " " * column) or [line]
             for line, row in zip(firsts, rows, strict=True)
@@ -48,10 +51,54 @@ def wrapped_table(rows: Sequence[Sequence[str]], width: int, indent: str = "  ")
     ]
 
 
+def titled_table(rows: Sequence[Sequence[str]], width: int, indent: str = "  ") -> list[list[str]]:
+    """Return each row as lines of at most `width` characters, the heading first. Nothing that somebody has is cut.
+
+    Where there is no room, columns in which nobody has anything are left out. If that is not enough, the last column goes
+    below its row, and so do others, with their names, as many as must.
+    """
+    if _has_room_for_last(rows, width, indent):
+        return wrapped_table(rows, width, indent)
+    kept = [at for at in range(len(rows[0])) if any(row[at] not in _NOTHING for row in rows[1:])]
+    rows = [[row[at] for at in kept] for row in rows] if len(kept) > 1 else rows
+    if _has_room_for_last(rows, width, indent):
+        return wrapped_table(rows, width, indent)
+    shown = len(rows[0]) - 1
+    while shown > 1 and max(map(len, table([row[:shown] for row in rows], indent))) > width:
+        shown -= 1
+    lines = table([row[:shown] for row in rows], indent)
+    heading, below = rows[0], indent * 2
+    return [
+        [
+            _cut(line, width),
+            *_wrapped(_named_cells(heading[shown:-1], row[shown:-1]) if at else "", width, below, below),
+            *_wrapped(row[-1], width, below, below),
+        ]
+        for at, (line, row) in enumerate(zip(lines, rows, strict=True))
+    ]
+
+
+def _has_room_for_last(rows: Sequence[Sequence[str]], width: int, indent: str) -> bool:
+    """Tell whether the last column fits beside the others, with none of its words broken: paths and ids stay whole."""
+    firsts = table([row[:-1] for row in rows], indent)
+    longest = max((len(word) for row in rows for word in row[-1].split()), default=0)
+    return width - max(map(len, firsts)) - len(_GAP) >= max(longest, _LAST_COLUMN_MIN)
+
+
+def _named_cells(names: Sequence[str], cells: Sequence[str]) -> str:
+    found = zip(names, cells, strict=True)
+    return ", ".join(f"{name.lower()} {cell}" for name, cell in found if cell not in _NOTHING)
+
+
 def _wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
     from textwrap import wrap
 
     return wrap(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+
+
+def paragraph(text: str, width: int, indent: str = "  ") -> list[str]:
+    """Return a text as indented lines of at most `width` characters. No word is broken that fits."""
+    return _wrapped(text, width, indent, indent)
 
 
 def one_line(text: str, width: int = 100) -> str:

@@ -20,7 +20,7 @@ from holdfast.core.facts import Facts
 from holdfast.core.ids import ALL_RUN_BRANCHES, ALL_RUN_REFS
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow
-from holdfast.core.status import RUN_IS_OVER, StageStatus, TaskStatus
+from holdfast.core.status import RUN_IS_OVER, RunStatus, StageStatus, TaskStatus
 from holdfast.core.user_decisions import (
     RewindScope,
     first_redone,
@@ -36,7 +36,12 @@ from holdfast.repo.landing import first_parents
 from holdfast.repo.refs import list_refs
 from holdfast.repo.repository import Repository
 from holdfast.runner.context import Observer
-from holdfast.runner.decisions.user_decisions import abandon, record_decision, stop_leftover_agents
+from holdfast.runner.decisions.user_decisions import (
+    abandon,
+    record_decision,
+    require_possible,
+    stop_leftover_agents,
+)
 from holdfast.runner.recovery.facts import gather_facts, require_own_branch
 from holdfast.runner.session import create_run, unfinished_run
 
@@ -52,18 +57,25 @@ def back_up_state(repo: Repository) -> Path:
     return copy
 
 
+def require_resettable(stored: StoredRun, task: str) -> None:
+    """Raise HoldfastError if a task cannot begin again. What a dead runner left at work is stopped first, and may be."""
+    run = stored.row.run
+    if stored.state().tasks[task].status is TaskStatus.COMPLETED:
+        raise HoldfastError(
+            f"task {task} has landed, and the run branch never goes back",
+            f"`holdfast resume {run} --from {task}` begins again there in a new run",
+        )
+    if stored.row.status is not RunStatus.RUNNING:
+        require_possible(stored, ev.TaskRewound(task=task))
+
+
 def reset_task(repo: Repository, journal: Journal, run: str, task: str, observer: Observer) -> None:
     """Let a task begin again from a clean start, with all its attempts. What it did before stays at its refs.
 
     Idempotent. Raises HoldfastError if the task has landed, LeaseHeldError if a runner lives.
     """
     stop_leftover_agents(repo, journal, run, observer)
-    row = next((row for row in journal.load(run).tasks if row.id == task), None)
-    if row is not None and row.status is TaskStatus.COMPLETED:
-        raise HoldfastError(
-            f"task {task} has landed, and the run branch never goes back",
-            f"`holdfast resume {run} --from {task}` begins again there in a new run",
-        )
+    require_resettable(journal.load(run), task)  # it may have landed meanwhile
     record_decision(repo, journal, run, ev.TaskRewound(task=task))
 
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from holdfast.core import events as ev
+from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.core.task_transitions import IllegalEventError
 from holdfast.core.user_decisions import gate_waivers
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Lease, holder
-from holdfast.journal.protocol import Journal
+from holdfast.journal.protocol import Journal, StoredRun
 from holdfast.repo.debris import remove_workspaces
 from holdfast.repo.land_run import discard_run
 from holdfast.repo.repository import Repository
@@ -43,10 +44,7 @@ def deciding(repo: Repository, journal: Journal, run: str) -> Iterator[tuple[Run
     with Lease.acquire(directory.lease):
         epoch = journal.take_epoch(run)
         stored = journal.load(run)
-        if stored.row.status in RUN_IS_OVER:
-            raise HoldfastError(
-                f"run {run} is {stored.row.status}", "`holdfast run PLAN --fresh` starts the plan again"
-            )
+        _refuse_over(stored.row)
         state = stored.state()
 
         def record(*events: ev.Event) -> None:
@@ -58,6 +56,19 @@ def deciding(repo: Repository, journal: Journal, run: str) -> Iterator[tuple[Run
             journal.append(run, epoch, ticks, state.row, state.take_changed(), time.time())
         if failures := write_mirrors(repo, journal, run):
             journal.append(run, epoch, failures, state.row, (), time.time())
+
+
+def require_possible(stored: StoredRun, *events: ev.Event) -> None:
+    """Raise HoldfastError if a decision cannot be made now: said before the user is asked anything about it."""
+    _refuse_over(stored.row)
+    apply_decision(stored.state(), *events)
+
+
+def _refuse_over(row: RunRow) -> None:
+    if row.status in RUN_IS_OVER:
+        raise HoldfastError(
+            f"run {row.run} is {row.status}", "`holdfast run PLAN --fresh` starts the plan again"
+        )
 
 
 def apply_decision(state: RunState, *events: ev.Event) -> None:

@@ -21,7 +21,7 @@ from holdfast.reporting.result_messages import short
 from holdfast.runner.landing.result_landing import ResultToLand
 from holdfast.runner.session import create_run
 
-TASK = "resolve"
+RESOLVE_TASK = "resolve"
 _TASKS_NAMED = 40
 
 
@@ -39,7 +39,9 @@ def conflict_plan(stored: StoredRun, result: ResultToLand, onto: str, agent: str
             f"name one: `holdfast land {result.row.run} --resolve --agent AGENT`",
         )
     run, target = result.row.run, result.target
-    task = Task(id=TASK, title=f"merge {run} into {target}", prompt=_prompt(stored, result), agent=chosen)
+    task = Task(
+        id=RESOLVE_TASK, title=f"merge {run} into {target}", prompt=_prompt(stored, result), agent=chosen
+    )
     return msgspec.structs.replace(
         plan,
         goal=f"Land {run} in {target}: {short(plan.goal)}",
@@ -73,7 +75,9 @@ def create_conflict_run(
     first = result.results[0]
     message = f"Merge {first.run} into {result.target}, with conflicts\n"
     commit = commit_merge(repo, conflict.tree, onto, result.commit, message)
-    resolves = LandingConflict(run=first.run, tip=first.tip, task=TASK, commit=commit, files=conflict.files)
+    resolves = LandingConflict(
+        run=first.run, tip=first.tip, task=RESOLVE_TASK, commit=commit, files=conflict.files
+    )
     return create_run(repo, journal, plan, "", result.target, known=known, resolves=resolves)
 
 

@@ -12,8 +12,8 @@ from holdfast.boot import boot_id
 from holdfast.core import events as ev
 from holdfast.core.commands import RecordEvent
 from holdfast.core.decide import decide
-from holdfast.core.facts import Facts, Presence, Sighting
-from holdfast.core.outcome import ProcessSign, sign_of
+from holdfast.core.facts import ExitReason, Facts, Presence, Sighting
+from holdfast.core.outcome import ProcessSign, ending_words, sign_of
 from holdfast.core.people import has_new_answer
 from holdfast.core.projection import TaskRow
 from holdfast.core.provider_limits import available_agent
@@ -49,7 +49,7 @@ _BY_PRESENCE = {
 
 _LOST = Sighting(Presence.LOST)
 _CUT_SHORT = (ProcessSign.SIGNAL, ProcessSign.TIMEOUT, ProcessSign.STALLED)
-"""What a process shows that did not come to its own end. If its task starts clean, nothing of it is collected."""
+"""What a process shows that did not come to its own end: its work is saved, and its task is tried again."""
 
 _NOT_BEGUN = (TaskStatus.PENDING, TaskStatus.FAILED)
 _BY_STATUS = {
@@ -171,11 +171,18 @@ def _preview_given(task: TaskRow) -> TaskPreview:
 
 
 def _preview_running(state: RunState, task: TaskRow, sighting: Sighting) -> TaskPreview:
-    if sighting.exit is None or sign_of(sighting.exit) not in _CUT_SHORT or not state.starts_clean(task):
+    ended = sighting.exit
+    if ended is None or sign_of(ended) not in _CUT_SHORT or task.latest.halt is not None:
         return TaskPreview(task.id, *_BY_PRESENCE[sighting.presence])
+    if ended.reason is ExitReason.CANCELLED:  # stopped from outside, which is not charged
+        return TaskPreview(task.id, *_BY_PRESENCE[Presence.LOST])
     if task.charged + 1 >= state.limits_of(task.id).attempts:
-        return TaskPreview(task.id, ResumeAction.COLLECT, "it was cut short, and that was its last attempt")
-    return TaskPreview(task.id, *_BY_PRESENCE[Presence.LOST])
+        why = f"{ending_words(ended)}; its work is saved, and that was its last attempt"
+        return TaskPreview(task.id, ResumeAction.COLLECT, why)
+    if state.starts_clean(task):
+        return TaskPreview(task.id, *_BY_PRESENCE[Presence.LOST])
+    why = f"{ending_words(ended)}; its work is saved, and a fresh agent continues from it"
+    return TaskPreview(task.id, ResumeAction.REDO, why, has_ended=True)
 
 
 def _preview_pending(task: TaskRow) -> TaskPreview:
