@@ -172,12 +172,20 @@ _STEPS: dict[type[ev.Event], str] = {
 
 
 def _first_steps(events: Sequence[ev.Event]) -> dict[str, str]:
-    """Return the first thing that one runner did to each task."""
+    """Return the first thing that one runner did to each task.
+
+    To find that an agent has ended, and that its work is not to be continued, is none: its task is done again.
+    """
     attached = [at for at, event in enumerate(events) if isinstance(event, ev.RunnerAttached)]
     steps: dict[str, str] = {}
+    ended: set[str] = set()
     for event in events[: attached[1] if len(attached) > 1 else None]:
         if isinstance(event, ev.AgentsReattached):
             steps |= dict.fromkeys((*event.working, *event.finished), "agent")
+            ended |= set(event.finished)
+        elif isinstance(event, ev.AttemptLost) and event.task in ended and event.set_aside:
+            del steps[event.task]
+            ended.remove(event.task)
         elif isinstance(event, ev.TaskEvent) and type(event) in _STEPS:
             steps.setdefault(event.task, _step(event))
     return steps
