@@ -6,24 +6,39 @@ from their streams and from their reports. Of both the larger counts, for each a
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from holdfast.core.projection import Spent, TaskRow
 from holdfast.core.state import RunState
 
 _NOTHING = Spent()
 
 
-def run_overrun(state: RunState, more: Spent = _NOTHING) -> str:
-    """Return which budget of the run is used up, counting what is not in its row yet; empty if none is.
+@dataclass(frozen=True, slots=True)
+class Overrun:
+    """A budget that is used up: what to say of it, what was used, and whether it is one of money or of tokens."""
+
+    message: str
+    used: Spent
+    in_money: bool
+
+    @property
+    def used_words(self) -> str:
+        """What was used, in the budget's own unit."""
+        return f"{self.used.cost_usd:.6g} USD" if self.in_money else f"{self.used.tokens} tokens"
+
+
+def run_overrun(state: RunState, more: Spent = _NOTHING) -> Overrun | None:
+    """Return the budget of the run that is used up, counting what is not in its row yet; None if none is.
 
     Nothing new starts once one is.
     """
-    row = state.row
-    used = Spent(tokens=row.tokens, cost_usd=row.cost_usd).plus(more)
+    used = Spent(tokens=state.row.tokens, cost_usd=state.row.cost_usd).plus(more)
     return _over(used, state.tokens_max, state.cost_max, "", "")
 
 
-def task_overrun(state: RunState, task: TaskRow, more: Spent = _NOTHING) -> str:
-    """Return which budget of a task its attempts have used up since the user last gave it one; empty if none is."""
+def task_overrun(state: RunState, task: TaskRow, more: Spent = _NOTHING) -> Overrun | None:
+    """Return the budget of a task that its attempts have used up since the user last gave it one; None if none is."""
     spec = state.specs[task.id]
     used = Spent(tokens=task.tokens, cost_usd=task.cost_usd).beyond(task.forgiven_spending).plus(more)
     return _over(used, spec.tokens, spec.cost_usd, " for the task", "")
@@ -36,15 +51,14 @@ def attempt_overrun(state: RunState, task: TaskRow, heard: Spent = _NOTHING) -> 
     """
     limits, known = state.plan.limits, task.latest.spent
     more = heard.beyond(known)
-    own = _over(
-        known.plus(more),
-        limits.attempt_tokens,
-        limits.attempt_cost_usd,
-        " for an attempt",
-        "limits.attempt_",
-    )
-    spent = own or task_overrun(state, task, more)
-    return f"{spent}: {_source(task, heard, in_money=_in_money(spent))}" if spent else ""
+    used = known.plus(more)
+    tokens, cost = limits.attempt_tokens, limits.attempt_cost_usd
+    over = _over(used, tokens, cost, " for an attempt", "limits.attempt_") or task_overrun(state, task, more)
+    if over is None:
+        return ""
+    reported, own = task.latest.reported, replace(over, used=used)
+    by_report = reported.cost_usd >= used.cost_usd if own.in_money else reported.tokens >= used.tokens
+    return f"{own.message}: its {'agent reported' if by_report else 'stream says'} {own.used_words}"
 
 
 def shared_overrun(state: RunState, task: TaskRow, heard: Spent = _NOTHING) -> str:
@@ -52,37 +66,20 @@ def shared_overrun(state: RunState, task: TaskRow, heard: Spent = _NOTHING) -> s
 
     All agents spend it together: it says nothing against this one, which may have spent nothing. `heard` as above.
     """
-    more = heard.beyond(task.latest.spent)
-    spent = run_overrun(state, more)
-    if not spent:
-        return ""
-    used = Spent(tokens=state.row.tokens, cost_usd=state.row.cost_usd).plus(more)
-    return f"{spent}: the run used {_words(used, in_money=_in_money(spent))}"
+    over = run_overrun(state, heard.beyond(task.latest.spent))
+    return "" if over is None else f"{over.message}: the run used {over.used_words}"
 
 
-def _source(task: TaskRow, heard: Spent, *, in_money: bool) -> str:
-    """Say by whose word the attempt used what: of its stream, or of its reports."""
-    spent, reported = task.latest.spent, task.latest.reported
-    used = spent.plus(heard.beyond(spent))
-    words = _words(used, in_money=in_money)
-    by_report = reported.cost_usd >= used.cost_usd if in_money else reported.tokens >= used.tokens
-    return f"its agent reported {words}" if by_report else f"its stream says {words}"
-
-
-def _in_money(overrun: str) -> bool:
-    return " USD" in overrun
-
-
-def _words(used: Spent, *, in_money: bool) -> str:
-    return f"{used.cost_usd:.6g} USD" if in_money else f"{used.tokens} tokens"
-
-
-def _over(used: Spent, tokens_max: int | None, cost_max: float | None, whose: str, key: str) -> str:
+def _over(
+    used: Spent, tokens_max: int | None, cost_max: float | None, whose: str, key: str
+) -> Overrun | None:
     if cost_max is not None and used.cost_usd >= cost_max:
-        return f"the budget of {cost_max:g} USD{whose}{_named(key, 'cost_usd')} is spent"
+        named = _named(key, "cost_usd")
+        return Overrun(f"the budget of {cost_max:g} USD{whose}{named} is spent", used, in_money=True)
     if tokens_max is not None and used.tokens >= tokens_max:
-        return f"the budget of {tokens_max} tokens{whose}{_named(key, 'tokens')} is spent"
-    return ""
+        named = _named(key, "tokens")
+        return Overrun(f"the budget of {tokens_max} tokens{whose}{named} is spent", used, in_money=False)
+    return None
 
 
 def _named(key: str, part: str) -> str:

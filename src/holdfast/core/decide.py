@@ -206,7 +206,8 @@ def _abandonments(state: RunState) -> Iterator[Command]:
     ]
     limited = [task for task in state.on_hold.values() if task.status is TaskStatus.WAITING_LIMIT]
     for task in (*state.failed.values(), *limited, *pending):
-        give_up = reason_to_give_up(task, state.limits_of(task.id)) or task_overrun(state, task)
+        spent = task_overrun(state, task)
+        give_up = reason_to_give_up(task, state.limits_of(task.id)) or (spent.message if spent else "")
         if give_up:
             yield RecordEvent(ev.TaskAbandoned(task=task.id, error=give_up))
 
@@ -441,8 +442,8 @@ def _obstacles(state: RunState, now: float) -> Iterator[str]:
     if failed := base_obstacle(state):
         yield failed
     if spent := run_overrun(state):
-        option = "--tokens" if "tokens" in spent else "--cost-usd"
-        yield f"{spent} (`holdfast resume {state.row.run} {option} N` raises it to N)"
+        option = "--cost-usd" if spent.in_money else "--tokens"
+        yield f"{spent.message} (`holdfast resume {state.row.run} {option} N` raises it to N)"
     yield from _waited_for(state, now)
     for name in state.current_stages:
         stage = state.stage(name)
