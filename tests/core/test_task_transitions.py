@@ -304,7 +304,15 @@ def test_a_task_whose_only_work_was_set_aside_begins_anew() -> None:
     state = begin(plan((task("a"),)))
     walk(state, "a", "running")
     state.apply(ev.AttemptLost(task="a", attempt=1, set_aside="half"))
-    assert state.tasks["a"].base == ""
+    state.apply(msgspec.structs.replace(start("a", 2), start="tip"))
+    assert state.tasks["a"].base == "tip"
+
+
+def test_what_others_landed_between_two_attempts_is_no_work_of_a_task() -> None:
+    """The first attempt left nothing: the second is compared with the branch that it starts from."""
+    state = begin(plan((task("a"),)))
+    walk(state, "a", "running")
+    state.apply(failed("a", 1))
     state.apply(msgspec.structs.replace(start("a", 2), start="tip"))
     assert state.tasks["a"].base == "tip"
 

@@ -158,8 +158,6 @@ def release(task: TaskRow) -> None:
     """Settle whatever a person was asked or had taken. What is in the person's workspace stays there."""
     close_questions(task)
     task.taken = None
-    if task.set_aside and not task.carry:
-        task.base = ""  # an agent begins the task anew
 
 
 def end_given(task: TaskRow) -> None:

@@ -92,9 +92,17 @@ def _attempt_started(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attem
         resumed_session=event.session,
         started_at=event.at,
     )
-    task.base = task.base or event.start
+    task.base = base_of_attempt(task, event.start)
     task.error = ""
     task.recheck = False
+
+
+def base_of_attempt(task: TaskRow, start: str) -> str:
+    """Return what an attempt's work is compared with: its start, or where the work began that it goes on with.
+
+    What others landed between two attempts is nobody's change of this task.
+    """
+    return task.base if task.base and start in (task.carry, task.set_aside) else start
 
 
 def _attempt_done(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptDone) -> None:
@@ -118,7 +126,7 @@ def _attempt_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attemp
     _keep(task, "" if side_lost else event.carry)
     if side_lost:
         task.carry = task.conflict
-    _put_aside(task, event.set_aside)
+    task.set_aside = event.set_aside
     add_time(run, task, event.duration_s)
     run.clock = max(run.clock, event.clock)
     task.not_before = event.clock + delay_after(event.failure, task.charged, limits.retry_delay_s)
@@ -134,7 +142,7 @@ def _attempt_lost(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptL
     add_time(run, task, event.duration_s)
     # Older events still carry such work.
     _keep(task, "" if began_too_recently(task, limits) else event.carry)
-    _put_aside(task, event.set_aside)
+    task.set_aside = event.set_aside
 
 
 def began_too_recently(task: TaskRow, limits: Limits) -> bool:
@@ -311,7 +319,7 @@ def _task_landed(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskLande
 def _landing_vanished(run: RunRow, limits: Limits, task: TaskRow, event: ev.LandingVanished) -> None:
     task.carry = "" if event.set_aside else task.latest.head
     task.merge_commit = task.replaced = ""
-    _put_aside(task, event.set_aside)
+    task.set_aside = event.set_aside
 
 
 def _landing_replaced(run: RunRow, limits: Limits, task: TaskRow, event: ev.LandingReplaced) -> None:
@@ -409,13 +417,6 @@ def _keep(task: TaskRow, carry: str) -> None:
     """Note what an attempt without a result left for the next one; if nothing, its work is done again."""
     task.carry = carry or task.carry
     task.wasted += not carry
-
-
-def _put_aside(task: TaskRow, commit: str) -> None:
-    """Note the half-done work that the next attempt starts without. If it is all there was, the task begins anew."""
-    task.set_aside = commit
-    if commit and not task.carry and task.taken is None:
-        task.base = ""
 
 
 def _leave_workspace(task: TaskRow) -> None:

@@ -14,7 +14,7 @@ from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.testing import FunctionFleet
 from tests.support.command import Cli
 from tests.support.repositories import Project
-from tests.support.runs import Trial, sh, stage
+from tests.support.runs import Fifo, Trial, sh, stage
 
 
 def test_a_task_is_abandoned_after_its_last_attempt(tmp_path: Path) -> None:
@@ -76,6 +76,28 @@ def test_success_without_any_change_is_a_failure_with_feedback(tmp_path: Path) -
     assert trial.execute() is RunStatus.BLOCKED
     assert [f.kind for f in trial.state().tasks["A"].failures] == [FailureKind.NO_CHANGE] * 2
     assert "changed no file" in trial.brief("A", 2)
+
+
+def test_what_another_task_landed_meanwhile_is_no_change_of_an_idle_agent(tmp_path: Path) -> None:
+    """Its second attempt starts from another tree than its first, and leaves it as it is."""
+    gate = Fifo(tmp_path / "gate")
+    idle = f'if [ "$HOLDFAST_ATTEMPT_NUMBER" = 1 ]; then {gate.take}; exit 1; fi'
+    trial = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage(
+            "one",
+            {"id": "idle", "prompt": "Do it"},
+            sh("other", "echo x > other.txt"),
+            sh("later", f"echo x > later.txt; {gate.give}", needs=["other"]),
+        ),
+        agents={"idle": {"command": ["sh", "-c", idle], "prompt": "file"}},
+        agent="idle",
+        limits={"attempts": 2, "keep_going": True},
+    )
+    assert trial.execute() is RunStatus.BLOCKED
+    assert sorted(trial.landed()) == ["later", "other"]
+    failures = trial.state().tasks["idle"].failures
+    assert [failure.kind for failure in failures] == [FailureKind.AGENT, FailureKind.NO_CHANGE]
 
 
 @pytest.mark.parametrize("end", ["sleep 1000", "exit 3"], ids=["it hangs", "it fails"])

@@ -16,6 +16,7 @@ from holdfast.core.plan import PlanWorkspace
 from holdfast.core.projection import AttemptRow, TaskRow
 from holdfast.core.retry import kind_of_next_attempt
 from holdfast.core.state import RunState
+from holdfast.core.task_transitions import base_of_attempt
 from holdfast.fleet.protocol import LaunchSpec
 from holdfast.repo.repository import Repository
 from holdfast.runner.attempts.reports import report_file
@@ -77,7 +78,7 @@ def next_brief(repo: Repository, state: RunState, task: TaskRow) -> str:
         task,
         attempt=task.attempt + 1,
         latest=AttemptRow(start=start, kind=kind_of_next_attempt(task)),
-        base=task.base or start,
+        base=base_of_attempt(task, start),
         last_report=task.latest.report or task.last_report,
     )
     return build_brief(state, upcoming, _earlier_work(repo, upcoming))
