@@ -266,7 +266,7 @@ def test_nothing_is_taken_while_a_file_that_workspaces_get_is_missing(tmp_path: 
     agent = int(at_work.wait())
     (cli.here / ".env").unlink()
     refused = cli("take", "a")
-    assert (refused.code, "workspace.copy names .env" in refused.err) == (3, True), refused.err
+    assert (refused.code, "workspace.copy names .env" in refused.err) == (2, True), refused.err
     assert (is_alive(agent), cli.task("a")["status"]) == (True, "running")
     (cli.here / ".env").write_text("secret\n")
     done = cli("take", "a")
@@ -281,7 +281,7 @@ def test_a_task_at_rest_is_not_taken_while_such_a_file_is_missing(tmp_path: Path
     (cli.here / "models").mkdir()
     assert cli("run", "--yes", "--no-sandbox").code == 1
     (cli.here / "models").rmdir()
-    assert cli("take", "b").code == 3
+    assert cli("take", "b").code == 2
     assert cli.task("b")["status"] == "abandoned"
 
 

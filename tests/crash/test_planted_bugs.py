@@ -87,7 +87,7 @@ def landings(points: Sequence[Point]) -> list[int]:
 def around(moves: Sequence[int], kind: str, later: int) -> list[PlannedFault]:
     """Return faults so many points after each move, then ever further off: agents run side by side, so what was point
     433 in one run may be 431 in the next."""
-    offsets = [0, *(offset for step in range(1, 6) for offset in (step, -step))]
+    offsets = [0, *(offset for step in range(1, 26) for offset in (step, -step))]
     return [PlannedFault(kind, number + later + offset) for offset in offsets for number in moves]
 
 

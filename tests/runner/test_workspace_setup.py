@@ -195,7 +195,7 @@ def test_a_missing_file_of_the_checkout_is_told_before_anything_runs(tmp_path: P
     """The message names the key, the file, and the way out."""
     cli = cli_of(tmp_path / "p", {"copy": [".env.local"]}, sh("a", "echo a > a.txt"))
     done = cli("run", "--yes")
-    assert (done.code, cli.json("list")) == (3, [])
+    assert (done.code, cli.json("list")) == (2, [])
     assert "workspace.copy names .env.local, which is not in your checkout" in done.err
 
 

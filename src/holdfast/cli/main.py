@@ -135,9 +135,11 @@ def _silence() -> None:
 
 def _complain(error: HoldfastError) -> None:
     from holdfast.core.ids import with_run_numbers
-    from holdfast.views.terminal import flush_output
     from holdfast.views.text import block, with_local_times
 
-    flush_output()
+    try:
+        sys.stdout.flush()  # both may end in one file
+    except OSError:
+        _silence()
     message, hint = with_local_times(error.message), with_local_times(with_run_numbers(error.hint))
     print("\n".join([*block(f"holdfast: {message}", ""), *block(hint, "  ")]), file=sys.stderr)

@@ -49,8 +49,15 @@ def list_worktrees(repo: Repository) -> list[Worktree]:
 
 
 def checked_out_at(repo: Repository, branch: str) -> Path | None:
-    """Return the working tree that a branch is checked out in, if any. `branch` is its short name."""
-    return next((tree.path for tree in _registered(repo) if tree.branch == branch), None)
+    """Return the working tree that a branch is checked out in, if any. `branch` is its short name.
+
+    Git is not asked: it reads all of what an agent may have made of the files of its own working tree.
+    """
+    if _main_branch(repo) == branch:
+        return repo.checkout
+    head = f"ref: refs/heads/{branch}".encode()
+    trees = linked_git_dirs(repo)
+    return next((path for path, git_dir in trees if read_regular(git_dir / "HEAD").strip() == head), None)
 
 
 def linked_git_dirs(repo: Repository) -> Iterator[tuple[Path, Path]]:

@@ -159,6 +159,7 @@ def _functions(module: ModuleType) -> Iterator[FunctionType]:
             if (
                 isinstance(one, FunctionType)
                 and one.__module__ == module.__name__
+                and one.__code__.co_filename == module.__file__  # not what a dataclass makes
                 and "<" not in one.__qualname__
             ):
                 yield one
