@@ -10,7 +10,7 @@ from holdfast.core.brief import BriefFacts, build_brief
 from holdfast.core.commands import HandOver, StartAttempt
 from holdfast.core.decide import decide, leads_on
 from holdfast.core.facts import BranchFacts, Facts
-from holdfast.core.people import QUESTIONS_MAX, needed_from_person, open_questions
+from holdfast.core.people import QUESTIONS_MAX, asked_in_latest, needed_from_person, open_questions
 from holdfast.core.plan import AgentProvider, Limits
 from holdfast.core.projection import Taken
 from holdfast.core.reconcile import reconcile
@@ -140,6 +140,17 @@ def test_an_agent_cannot_ask_without_end() -> None:
     state.apply(start("a", 1))
     state.apply_all(_asked(f"{number}?") for number in range(QUESTIONS_MAX + 5))
     assert len(state.tasks["a"].questions) == QUESTIONS_MAX
+
+
+def test_an_attempt_is_heard_however_often_earlier_ones_asked() -> None:
+    """Not heard, it would count as done, although it waits for an answer."""
+    state = begin(plan((task("a"),)))
+    for number in range(1, QUESTIONS_MAX + 2):
+        token = f"a-token{number}"
+        state.apply_all([start("a", number), replace(_asked(f"{number}?"), attempt=number)])
+        state.apply(ev.AttemptAsked(task="a", attempt=number, token=token, carry=""))
+        state.apply(ev.QuestionAnswered(task="a", answer="that"))
+    assert asked_in_latest(state.tasks["a"])
 
 
 def test_a_task_that_is_taken_gets_a_workspace_and_is_left_alone() -> None:

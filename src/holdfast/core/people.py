@@ -6,6 +6,8 @@ What their events change is here, too; their rows are in `task_transitions.py`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from holdfast.core import events as ev
@@ -16,7 +18,7 @@ from holdfast.core.status import TaskStatus
 PERSON = "you"
 """Stands for the agent of an attempt that a person made by hand."""
 QUESTIONS_MAX = 20
-"""How many questions a task keeps. An agent that asks more is not heard."""
+"""How many questions an attempt may ask. An agent that asks more is not heard."""
 
 
 def open_questions(task: TaskRow) -> tuple[Question, ...]:
@@ -139,13 +141,16 @@ def fold(_run: RunRow, _limits: Limits, task: TaskRow, event: ev.TaskEvent) -> N
 
 
 def _ask(task: TaskRow, event: ev.QuestionAsked) -> None:
-    """Note a question, once as long as it is open."""
     asked = Question(attempt=event.attempt, question=event.question, options=event.options)
-    known = any(
-        (one.question, one.options) == (asked.question, asked.options) for one in open_questions(task)
-    )
-    if not known and len(task.questions) < QUESTIONS_MAX:
-        task.questions = (*task.questions, asked)
+    task.questions = (*task.questions, *heard_questions(task, [asked]))
+
+
+def heard_questions(task: TaskRow, asked: Iterable[Question]) -> list[Question]:
+    """Return which questions of the latest attempt are heard: each once as long as it is open, and no flood of them."""
+    still_open = {(one.question, one.options) for one in open_questions(task)}
+    new = {(one.question, one.options): one for one in asked}
+    room = QUESTIONS_MAX - sum(one.attempt == task.attempt for one in task.questions)
+    return [one for words, one in new.items() if words not in still_open][: max(0, room)]
 
 
 def close_questions(task: TaskRow) -> None:

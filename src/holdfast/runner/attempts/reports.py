@@ -18,7 +18,8 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.ids import is_valid_id
-from holdfast.core.projection import Report, Spent, TaskRow
+from holdfast.core.people import heard_questions
+from holdfast.core.projection import Question, Report, Spent, TaskRow
 from holdfast.paths import STATE_DIR
 from holdfast.redaction import redact, secret_values
 from holdfast.repo.agent_files import opened_file, opened_folder
@@ -181,12 +182,19 @@ def _interfaces(task: TaskRow, lines: list[ReportLine]) -> Iterator[ev.Event]:
 
 
 def _questions(task: TaskRow, lines: list[ReportLine]) -> Iterator[ev.Event]:
-    """Ask each question of these lines. Asked twice while it is open, it counts once."""
-    for line in lines:
-        if question := clean(line.question)[:QUESTION_CHARS_MAX]:
-            options = (clean(option)[:OPTION_CHARS_MAX] for option in line.options[:OPTIONS_MAX])
-            chosen = tuple(option for option in options if option)
-            yield ev.QuestionAsked(task=task.id, attempt=task.attempt, question=question, options=chosen)
+    """Ask the questions of these lines that are heard. Options are one line each: a person chooses them by number."""
+    asked = [
+        Question(attempt=task.attempt, question=question, options=_options(line))
+        for line in lines
+        if (question := clean(line.question)[:QUESTION_CHARS_MAX])
+    ]
+    for one in heard_questions(task, asked):
+        yield ev.QuestionAsked(task=task.id, attempt=task.attempt, question=one.question, options=one.options)
+
+
+def _options(line: ReportLine) -> tuple[str, ...]:
+    words = (" ".join(clean(option).split())[:OPTION_CHARS_MAX] for option in line.options[:OPTIONS_MAX])
+    return tuple(option for option in words if option)
 
 
 def _is_contract(line: ReportLine) -> bool:
