@@ -129,6 +129,19 @@ def test_a_planner_is_told_what_is_asked_the_plan_and_where_its_tasks_stand(shop
     assert (shop.root / "seen").read_text() == "cart\n"
 
 
+@pytest.mark.parametrize("option", [(), ("--agent", "mine")], ids=["by default", "by name"])
+def test_an_agent_of_the_plan_itself_can_plan(tmp_path: Path, option: tuple[str, ...]) -> None:
+    """No agent has to be installed, nor be in agents.toml."""
+    mine = tmp_path / "mine"
+    own = f"agent: mine\nagents: {{mine: {{command: [{mine}]}}}}\n"
+    shop = Shop.create(tmp_path, plan=PLAN.replace("stages:", f"{own}stages:"))
+    (tmp_path / "bin" / "claude").rename(mine)
+    assert shop("run", "--yes").code == 1
+    done = shop("amend", GOAL, "--yes", *option)
+    assert (done.code, "+ task rates: new" in done.out) == (0, True), done.err
+    assert shop.asked == 1
+
+
 def test_a_dry_run_takes_nothing_and_its_answer_is_not_asked_for_again(shop: Shop) -> None:
     """What was shown is exactly what the same words take later."""
     shown = shop("amend", GOAL, "--dry-run")

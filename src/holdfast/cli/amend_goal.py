@@ -9,7 +9,7 @@ import dataclasses
 from argparse import Namespace
 from pathlib import Path
 
-from holdfast.agents.presets import agent_names, installed_presets, presets_of
+from holdfast.agents.presets import Presets, agent_names, find_agent, installed_presets, presets_of
 from holdfast.cli.open_repo import OpenRepo
 from holdfast.cli.output import note, say
 from holdfast.cli.plan import ask_planner, choose_planner
@@ -56,8 +56,9 @@ def plan_changed_for(request: str, opened: OpenRepo, state: RunState, args: Name
             raise PlanError(error.message) from error
         return answer
 
-    own = plan.agent if plan.agent in installed_presets(presets) else ""
-    agent = choose_planner(args.agent or own, presets)
+    planners = _planners(plan, presets)
+    own = plan.agent if plan.agent in installed_presets(planners) else ""
+    agent = choose_planner(args.agent or own, planners)
     change = PlanToChange(
         request=request,
         text=_present_text(opened.checkout, state),
@@ -68,7 +69,7 @@ def plan_changed_for(request: str, opened: OpenRepo, state: RunState, args: Name
     order = PlanningOrder(
         goal=plan.goal,
         agent=agent,
-        spec=presets[agent],
+        spec=planners[agent],
         schema=schema_text(),
         read=read,
         sandbox=asked_sandbox(args),
@@ -76,10 +77,16 @@ def plan_changed_for(request: str, opened: OpenRepo, state: RunState, args: Name
         sandbox_of_plan=SandboxSetting.of_plan(plan),
         sandbox_before=SandboxSetting.of_run(state.row),
     )
-    planned = ask_planner(order, presets, args)
+    planned = ask_planner(order, planners, args)
     again = "" if planned.tries else " It was made before; nobody is asked again."
     say(f"The changed plan is in {shown_path(planned.path)}.{again}", args)
     return planned
+
+
+def _planners(plan: Plan, presets: Presets) -> Presets:
+    """Return who may plan: the agents that everybody knows, and those of the plan itself."""
+    own = {name: find_agent(name, plan.agents, presets) for name in plan.agents}
+    return {**presets, **{name: agent for name, agent in own.items() if agent is not None}}
 
 
 def write_for_people(opened: OpenRepo, run: str, planned: Planned) -> Planned:

@@ -96,12 +96,13 @@ def _require_planner(journal: Journal, digest: str, agent: str, presets: Presets
         return
     if not yes:
         _print(
-            [f"{agent} is defined in your agents.toml, or changed there:"], [*_agent(agent, presets[agent])]
+            [f"{agent} is defined in your agents.toml or in the plan, or changed there:"],
+            [*_agent(agent, presets[agent])],
         )
     if not confirm(f"Start {agent} to write the plan?", yes=yes):
         raise NeedsDecisionError(
             f"you did not agree to start {agent}; nothing was planned",
-            "read how agents.toml defines it, then use --yes, or choose another agent with --agent",
+            "read how it is defined, then use --yes, or choose another agent with --agent",
         )
     journal.confirm_plan(digest, time.time())
 
