@@ -62,6 +62,11 @@ def save_taken(repo: Repository, run: str, setting: PlanWorkspace, keep: Collect
             _save_or_move_aside(repo, pool, run, name, way_out)
 
 
+def keep_given(repo: Repository, run: str, task: str, commit: str) -> None:
+    """Keep what a person gave at a ref that `clean` leaves unless it landed: a check may refuse it, nobody else has it. Idempotent."""
+    repo.keep(ids.taken_commit_ref(run, task, commit), commit)
+
+
 def _pool(repo: Repository, run: str, setting: PlanWorkspace) -> Workspaces:
     return Workspaces(repo, repo.state_dir.run(run).workspaces, setting=setting)
 
@@ -97,7 +102,10 @@ def _save(repo: Repository, workspace: Workspace, run: str, task: str) -> bool:
 
 
 def _keep_commits(repo: Repository, workspace: Workspace, run: str, task: str) -> None:
-    """Keep every commit that the workspace was ever on and that no ref reaches, each line of them at a ref of its own."""
+    """Keep every commit that the workspace was ever on, each line of them at a ref of its own.
+
+    Not those below what was handed over, nor those that a ref reaches which `clean` leaves.
+    """
     logged = re.findall(rb"^([0-9a-f]{40,64}) ([0-9a-f]{40,64}) ", workspace.git_file("logs/HEAD"), re.M)
     named = dict.fromkeys(commit.decode() for pair in logged for commit in pair)
     found = (
@@ -109,7 +117,10 @@ def _keep_commits(repo: Repository, workspace: Workspace, run: str, task: str) -
     whole = [commit for commit in found if repo.is_complete(commit, start)]
     if not whole:
         return
-    listed = repo.git.text("rev-list", "--parents", *whole, "--not", "--glob=refs/*")
+    lasting = (ref for ref in run_refs(repo, run) if ids.is_taken_ref(ref))
+    others = (f"--exclude={ids.run_refs_prefix(run)}*", "--glob=refs/*")
+    known = (*filter(None, [start]), *lasting)
+    listed = repo.git.text("rev-list", "--parents", *whole, "--not", *known, *others)
     lines = [line.split() for line in listed.splitlines()]
     below = {parent for _, *parents in lines for parent in parents}
     for commit in (line[0] for line in lines if line[0] not in below):
@@ -137,6 +148,10 @@ def _holds_repository(workspace: Workspace) -> bool:
 
 
 def _known_trees(repo: Repository, run: str, task: str, start: str) -> set[str]:
-    """Return the trees that need not be saved: the start, and what was given before."""
-    given = [commit for ref, commit in run_refs(repo, run).items() if ids.attempt_of_ref(run, task, ref)]
+    """Return the trees that need not be saved: the start, and what was given before. `clean` deletes the refs of attempts."""
+    given = [
+        commit
+        for ref, commit in run_refs(repo, run).items()
+        if ref == ids.taken_commit_ref(run, task, commit)
+    ]
     return {repo.tree_of(commit) for commit in (start, *given)}

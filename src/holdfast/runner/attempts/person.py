@@ -15,7 +15,7 @@ from holdfast.core.observations import StreamSummary
 from holdfast.core.projection import Taken, TaskRow
 from holdfast.core.status import FailureKind
 from holdfast.repo.repository import Repository
-from holdfast.repo.taken_workspaces import prepare_taken, taken_workspace
+from holdfast.repo.taken_workspaces import keep_given, prepare_taken, taken_workspace
 from holdfast.repo.uncollected_work import WayOut, capture_safely
 from holdfast.repo.workspace import Workspace, WorkspaceGoneError
 from holdfast.runner.attempts.attempt_events import attempt_failed
@@ -61,6 +61,7 @@ def _take_in(context: RunContext, task: TaskRow, workspace: Workspace) -> list[e
     except WorkspaceGoneError as gone:
         hint = f"`holdfast take {context.run} {task.id}` makes it again"
         return [attempt_failed(context, task, FailureKind.AGENT, f"{gone.message} {hint}", "", task.carry)]
+    keep_given(context.repo, context.run, task.id, work.commit)
     carry = carry_of(context, task, work)
     if taken.given == "back":
         return [ev.AttemptReturned(task=task.id, attempt=task.attempt, token=token, carry=carry)]

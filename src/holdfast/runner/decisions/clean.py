@@ -6,7 +6,7 @@ Only the user starts this, and only for a run that is over. Safe to repeat after
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,12 +67,27 @@ def remove_forgotten_folders(repo: Repository, journal: JournalReader) -> None:
 
 
 def _disposable(repo: Repository, run: str) -> dict[str, str]:
-    """Return the private refs that may go. What a person left stays, and the archive ref of a discarded run: nothing else is left."""
-    refs = {ref: commit for ref, commit in run_refs(repo, run).items() if not ids.is_taken_ref(ref)}
-    if repo.read_ref(ids.run_branch(run)):
-        return refs
-    archived = ids.archive_ref(run, "branch-")
-    return {ref: commit for ref, commit in refs.items() if not ref.startswith(archived)}
+    """Return the private refs that may go. What a person made and has not landed stays, and the archive ref of a discarded run: nothing else is left."""
+    refs = run_refs(repo, run)
+    branch = repo.read_ref(ids.run_branch(run))
+    archived = (
+        {} if branch else {ref: commit for ref, commit in refs.items() if _is_archived_branch(run, ref)}
+    )
+    lasting = [branch] if branch else list(archived.values())
+    return {
+        ref: commit
+        for ref, commit in refs.items()
+        if ref not in archived and (not ids.is_taken_ref(ref) or _has_landed(repo, ref, commit, lasting))
+    }
+
+
+def _is_archived_branch(run: str, ref: str) -> bool:
+    return ref.startswith(ids.archive_ref(run, "branch-")) and not ids.is_taken_ref(ref)
+
+
+def _has_landed(repo: Repository, ref: str, commit: str, tips: Collection[str]) -> bool:
+    """Tell whether the commit of a person, which this ref keeps, is in the result. Other refs of a person hold more in their logs."""
+    return ids.is_taken_commit_ref(ref, commit) and any(repo.is_ancestor(commit, tip) for tip in tips)
 
 
 def _write(folder: Path, outputs: Mapping[str, str]) -> None:
