@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from holdfast.core.ids import run_branch, run_refs_prefix
 from holdfast.core.plan import PlanWorkspace
+from holdfast.mounts import mounts_in
 from holdfast.repo.files import abandoned_drafts, read_regular, remove_if_allowed
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
@@ -81,7 +82,7 @@ def remove_workspaces(
 
 
 def undeletable_folders(repo: Repository, run: str) -> list[Path]:
-    """Return the folders of a run whose workspaces were removed that had to stay, because another user's files are in them."""
+    """Return the folders of a run whose workspaces were removed that had to stay: another user's files or a mount are in them."""
     directory = repo.state_dir.run(run)
     pool = Workspaces(repo, directory.workspaces)
     return [*pool.undeletable(), *pool.leftovers(), *filter(os.path.lexists, [directory.homes])]
@@ -191,7 +192,8 @@ def _locks(folder: Path) -> list[Path]:
 
 def _removed(path: Path) -> str:
     if not remove_if_allowed(path):
-        return f"Left {path}: it holds files of another user."
+        what = "something is mounted in it" if mounts_in(path) else "it holds files of another user"
+        return f"Left {path}: {what}."
     return f"Removed {path}, left by a process that was killed."
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from holdfast.core.plan import PlanWorkspace
 from holdfast.errors import RepositoryError
+from holdfast.mounts import require_no_mounts
 from holdfast.repo.blocking_files import remove_blocking_files
 from holdfast.repo.files import (
     copy_atomically,
@@ -163,12 +164,13 @@ class Workspaces:
         prepared = self._prepared.pop(name, None)
         kept = self._kept(workspace)
         try:
+            require_no_mounts(workspace.path)
             self._reset(workspace, commit)
             remove_touched(workspace.path, workspace.index, prepared, kept)
             self._fill(workspace, commit, kept=kept)
         except (GitError, PermissionError):
-            # The index may be damaged, directories too deep for git, or another user's, as a container leaves them. Start
-            # from nothing, once.
+            # The index may be damaged, directories too deep for git, or another user's, as a container leaves them. Or
+            # something is mounted in there, which git would empty. Start from nothing, once.
             remove(workspace.index)
             remove(workspace.setup_file)
             remove_if_allowed(self._move_aside(workspace))
