@@ -99,11 +99,16 @@ def _undeletable(folder: Path) -> str:
 def uncommitted_lines(repo: Repository, run: str) -> list[str]:
     """Return a sentence for each folder of files of a run that could not be committed."""
     # Imported here because `status` loads this module, and has no need of it.
-    from holdfast.repo.debris import uncommitted_folders
+    from holdfast.repo.debris import uncommitted_folders, uncommitted_folders_of_people
 
-    return [
-        f"{folder} holds files that could not be committed; it stays until `holdfast clean {run}`."
+    theirs = uncommitted_folders_of_people(repo, run)
+    ends = {
+        folder: "you delete it" if folder in theirs else f"`holdfast clean {run}`"
         for folder in uncommitted_folders(repo, run)
+    }
+    return [
+        f"{folder} holds files that could not be committed; it stays until {end}."
+        for folder, end in ends.items()
     ]
 
 

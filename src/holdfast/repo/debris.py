@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.core.ids import run_branch, run_refs_prefix
+from holdfast.core.ids import TAKEN_PREFIX, run_branch, run_refs_prefix
 from holdfast.core.plan import PlanWorkspace
 from holdfast.mounts import mounts_in
 from holdfast.repo.files import abandoned_drafts, read_regular, remove_if_allowed
@@ -89,8 +89,13 @@ def undeletable_folders(repo: Repository, run: str) -> list[Path]:
 
 
 def uncommitted_folders(repo: Repository, run: str) -> list[Path]:
-    """Return the folders of a run's files that could not be committed. They stay until the run is cleaned."""
+    """Return the folders of a run's files that could not be committed. They stay until the run is cleaned, those of a person longer."""
     return Workspaces(repo, repo.state_dir.run(run).workspaces).uncommitted()
+
+
+def uncommitted_folders_of_people(repo: Repository, run: str) -> list[Path]:
+    """Return those of them that a person wrote. No command removes one: only that person knows what it is worth."""
+    return Workspaces(repo, repo.state_dir.run(run).workspaces).uncommitted(TAKEN_PREFIX)
 
 
 def stale_locks(repo: Repository) -> tuple[str, ...]:

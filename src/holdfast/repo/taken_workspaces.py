@@ -50,7 +50,7 @@ def prepare_taken(repo: Repository, run: str, task: str, commit: str, setting: P
 def save_taken(repo: Repository, run: str, setting: PlanWorkspace, keep: Collection[str] = ()) -> None:
     """Save what is in the workspaces of people, but not in those to `keep`, so that they may be removed. Idempotent.
 
-    A workspace with files that cannot be committed is moved aside, where it stays until the run is cleaned. Raises
+    A workspace with files that cannot be committed is moved aside, where it stays until that person deletes it. Raises
     UncollectedError on a full disk, say: then it stays where it is.
     """
     pool = _pool(repo, run, setting)

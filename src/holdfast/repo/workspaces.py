@@ -342,9 +342,11 @@ class Workspaces:
         self._forget(workspace)
         return kept
 
-    def uncommitted(self) -> list[Path]:
-        """Return the folders of files that could not be committed."""
-        return [path for path in _listing(self.directory) if path.name.startswith(_UNCOMMITTED_PREFIX)]
+    def uncommitted(self, names: str = "") -> list[Path]:
+        """Return the folders of files that could not be committed, of workspaces whose names begin like this."""
+        return [
+            path for path in _listing(self.directory) if path.name.startswith(_UNCOMMITTED_PREFIX + names)
+        ]
 
     def remove(self, name: str) -> None:
         """Delete one workspace. What belongs to another user stays, moved aside."""

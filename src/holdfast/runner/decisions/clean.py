@@ -15,7 +15,7 @@ from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader
-from holdfast.repo.debris import remove_workspaces, uncommitted_folders
+from holdfast.repo.debris import remove_workspaces, uncommitted_folders, uncommitted_folders_of_people
 from holdfast.repo.files import is_plain_directory, remove, remove_if_allowed, write_durably
 from holdfast.repo.refs import run_refs
 from holdfast.repo.repository import Repository
@@ -39,7 +39,7 @@ def run_size(repo: Repository, run: str) -> RunSize:
 def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str, str]) -> None:
     """Write a run's outputs, then remove its folders, its private refs and its rows, in this order.
 
-    What another user owns stays: `undeletable_folders` names it. Raises HoldfastError if the run is not over, LeaseHeldError if another process holds it.
+    What another user owns stays: `undeletable_folders` names it. So does what a person wrote and no commit has. Raises HoldfastError if the run is not over, LeaseHeldError if another process holds it.
     """
     directory = repo.state_dir.run(run)
     with Lease.acquire(directory.lease):
@@ -47,8 +47,10 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
         if (status := stored.row.status) not in RUN_IS_OVER:
             raise HoldfastError(f"run {run} is {status}", f"`holdfast abandon {run}` ends it first")
         _write(repo.state_dir.outputs(run), outputs)
+        theirs = uncommitted_folders_of_people(repo, run)
         for path in uncommitted_folders(repo, run):
-            remove_if_allowed(path)
+            if path not in theirs:
+                remove_if_allowed(path)
         remove_workspaces(repo, run, stored.plan.workspace)
         for path in directory.root.iterdir():
             if path != directory.lease:
