@@ -270,3 +270,15 @@ def _unless_gone(_call: object, name: str, problem: tuple[object, BaseException,
 def is_closed(folder: Path) -> bool:
     """Tell whether this is a directory that we may not read, write or enter."""
     return is_plain_directory(folder) and not os.access(folder, os.R_OK | os.W_OK | os.X_OK)
+
+
+def closed_folders(root: Path) -> list[str]:
+    """Return the folders below `root` that we may not read or enter, relative to it. Links are not followed."""
+    pending, closed = [str(root)], list[str]()
+    while pending:
+        folder = pending.pop()
+        if os.access(folder, os.R_OK | os.X_OK):
+            pending += [entry.path for entry in entries(folder) if entry.is_dir(follow_symlinks=False)]
+        elif os.path.lexists(folder):
+            closed.append(os.path.relpath(folder, root))
+    return sorted(closed)

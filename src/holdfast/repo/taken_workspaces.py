@@ -15,7 +15,8 @@ from pathlib import Path
 
 from holdfast.core import ids
 from holdfast.core.plan import PlanWorkspace
-from holdfast.repo.files import is_plain_directory
+from holdfast.repo.blocking_files import blocking_files
+from holdfast.repo.files import closed_folders, is_plain_directory
 from holdfast.repo.landing import trailers
 from holdfast.repo.refs import run_refs
 from holdfast.repo.repository import Repository
@@ -90,6 +91,8 @@ def _save(repo: Repository, workspace: Workspace, run: str, task: str) -> bool:
     head = agent_head(repo, workspace, ids.task_ref(run, task, 1)) or workspace.start()
     if not head:
         return True  # it was being made when everything was killed: nobody was told of it yet
+    if any(blocking_files(workspace.path)):
+        return False  # git would wait for one, so nothing can be committed
     found = tree_of_workspace(repo, workspace, head, look_behind=True)
     behind = [path for path in found.left_behind if _holds_files(workspace.path / path)]
     is_all = not (found.problems or behind or _holds_repository(workspace))
@@ -128,8 +131,12 @@ def _keep_commits(repo: Repository, workspace: Workspace, run: str, task: str) -
 
 
 def _holds_files(path: Path) -> bool:
-    """Tell whether a path is a file or a link, or a folder with any in it."""
-    return not is_plain_directory(path) or any(names for _, _, names in os.walk(path))
+    """Tell whether a path is a file or a link, or a folder with any in it. One that we may not read may have some."""
+    return (
+        not is_plain_directory(path)
+        or any(names for _, _, names in os.walk(path))
+        or bool(closed_folders(path))
+    )
 
 
 def _holds_repository(workspace: Workspace) -> bool:

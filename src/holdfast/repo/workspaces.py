@@ -241,6 +241,8 @@ class Workspaces:
         if not is_plain_directory(workspace.path):
             self.remove(name)
             return [name]
+        if workspace.is_persons and is_closed(workspace.path):
+            return []
         workspace.unlock()
         done = [
             path for path in _listing(workspace.git_dir) if path.suffix == ".lock" or path.name == "locked"

@@ -14,6 +14,7 @@ from holdfast.core.facts import Exit, ExitReason
 from holdfast.core.observations import StreamSummary
 from holdfast.core.projection import Taken, TaskRow
 from holdfast.core.status import FailureKind
+from holdfast.repo.blocking_files import blocking_files
 from holdfast.repo.repository import Repository
 from holdfast.repo.taken_workspaces import keep_given, prepare_taken, taken_workspace
 from holdfast.repo.uncollected_work import WayOut, capture_safely
@@ -56,6 +57,9 @@ async def take_in(context: RunContext, task: TaskRow) -> list[ev.Event]:
 
 def _take_in(context: RunContext, task: TaskRow, workspace: Workspace) -> list[ev.Event]:
     taken, token = task.taken or Taken(), task.latest.token
+    if pipe := next(blocking_files(workspace.path), None):
+        error = f"{pipe.relative_to(workspace.path)} is no regular file; git would wait for it. Remove it."
+        return [attempt_failed(context, task, FailureKind.REJECTED, error, "", task.carry)]
     try:
         work = commit_attempt(context, task, workspace, clean(taken.message))
     except WorkspaceGoneError as gone:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,6 +101,8 @@ def _write(folder: Path, outputs: Mapping[str, str]) -> None:
 
 
 def _sizes(folder: Path) -> Iterator[int]:
+    """Yield the size of each file, but not of those that we may not look at, or that go meanwhile."""
     for where, _, names in os.walk(folder):
         for name in names:
-            yield Path(where, name).lstat().st_size
+            with suppress(OSError):
+                yield Path(where, name).lstat().st_size
