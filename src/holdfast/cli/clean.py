@@ -21,7 +21,7 @@ from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.lease import Lease
-from holdfast.repo.debris import remove_stale_locks, uncommitted_folders, undeletable_folders
+from holdfast.repo.debris import remove_stale_locks, uncommitted_folders_of_people, undeletable_folders
 from holdfast.repo.land_run import discard_run
 from holdfast.repo.refs import result_places
 from holdfast.repo.worktrees import checked_out_at
@@ -162,10 +162,10 @@ def _clean(opened: OpenRepo, runs: list[str], args: Namespace) -> None:
 
 
 def _kept_lines(opened: OpenRepo, run: str) -> list[str]:
-    """Return a sentence for each folder of a person's files that were in no commit, and that nobody was told of before."""
+    """Return a sentence for each folder of a person's files that are in no commit."""
     return [
         f"{folder} holds files of yours that are in no commit. Delete it when you need them no more."
-        for folder in uncommitted_folders(opened.repo, run)
+        for folder in uncommitted_folders_of_people(opened.repo, run)
     ]
 
 

@@ -15,6 +15,7 @@ from holdfast.cli.open_repo import OpenRepo
 from holdfast.core.ids import with_run_numbers
 from holdfast.core.status import RunStatus
 from holdfast.errors import ExitCode, quoted
+from holdfast.mounts import mounts_in
 from holdfast.reporting.displayed_status import displayed_run_status
 from holdfast.views.terminal import flush_output, write_line
 from holdfast.views.text import with_local_times
@@ -82,20 +83,32 @@ def missing_runs_sentence(runs: list[str]) -> str:
 
 def undeletable_lines(folders: Iterable[Path]) -> list[str]:
     """Return a sentence for each folder that had to stay, with the command that removes it."""
-    return [
-        f"{folder} holds files of another user and stays. `sudo rm -rf {shlex.quote(str(folder))}` removes it."
-        for folder in folders
-    ]
+    return [_undeletable(folder) for folder in folders]
+
+
+def _undeletable(folder: Path) -> str:
+    if mounts := mounts_in(folder):
+        # Whoever removes it before would empty what is mounted there.
+        named = " ".join(shlex.quote(place) for place in mounts)
+        return (
+            f"Something is mounted in {folder}, which stays. Run `sudo umount {named}` before you remove it."
+        )
+    return f"{folder} holds files of another user and stays. `sudo rm -rf {shlex.quote(str(folder))}` removes it."
 
 
 def uncommitted_lines(repo: Repository, run: str) -> list[str]:
     """Return a sentence for each folder of files of a run that could not be committed."""
     # Imported here because `status` loads this module, and has no need of it.
-    from holdfast.repo.debris import uncommitted_folders
+    from holdfast.repo.debris import uncommitted_folders, uncommitted_folders_of_people
 
-    return [
-        f"{folder} holds files that could not be committed; it stays until `holdfast clean {run}`."
+    theirs = uncommitted_folders_of_people(repo, run)
+    ends = {
+        folder: "you delete it" if folder in theirs else f"`holdfast clean {run}`"
         for folder in uncommitted_folders(repo, run)
+    }
+    return [
+        f"{folder} holds files that could not be committed; it stays until {end}."
+        for folder, end in ends.items()
     ]
 
 

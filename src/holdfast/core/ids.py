@@ -155,13 +155,21 @@ def taken_ref(run: str, task: str) -> str:
 
 
 def taken_commit_ref(run: str, task: str, commit: str) -> str:
-    """Return the ref that keeps a commit which a person made there and moved off again. `clean` leaves it."""
+    """Return the ref that keeps a commit of a person: one that was given, or made there and moved off again.
+
+    `clean` leaves it unless the commit has landed.
+    """
     return archive_ref(run, f"{task}-{commit[:12]}{_TAKEN}")
 
 
 def is_taken_ref(ref: str) -> bool:
     """Tell whether a ref keeps what a person left in a workspace."""
     return "/archive/" in ref and ref.endswith(_TAKEN)
+
+
+def is_taken_commit_ref(ref: str, commit: str) -> bool:
+    """Tell whether a ref that holds `commit` keeps it alone, as a commit of a person."""
+    return is_taken_ref(ref) and ref.endswith(f"-{commit[:12]}{_TAKEN}")
 
 
 def run_refs_prefix(run: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import holdfast
 from holdfast.disk_sync import PRIVATE
+from holdfast.mounts import mounts_in
 
 _NICE = 10
 # Whoever starts it waits only until it has forked, so nobody is left who would have to wait for its end.
@@ -45,10 +46,12 @@ def remove_in_background(folders: Sequence[Path]) -> None:
 def delete(folders: Sequence[str]) -> None:
     """Delete folders, and the folder above each if nothing else is in it. What cannot be deleted stays. Links are not followed.
 
-    Somebody else may delete the same at the same time.
+    A folder in which something is mounted stays as a whole. Somebody else may delete the same at the same time.
     """
     os.nice(_NICE)
     for top in folders:
+        if mounts_in(top):
+            continue
         _delete_tree(top)
         _try(os.rmdir, str(Path(top).parent))
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+from holdfast.mounts import require_no_mounts
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -34,6 +36,7 @@ def remove_scratch(scratch: str) -> None:
     with suppress(OSError):
         if _is_unlinked(scratch):
             return
+        require_no_mounts(scratch)
         root = _open(scratch)
         try:
             while names := os.listdir(root):  # noqa: PTH208

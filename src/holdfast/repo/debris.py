@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.core.ids import run_branch, run_refs_prefix
+from holdfast.core.ids import TAKEN_PREFIX, run_branch, run_refs_prefix
 from holdfast.core.plan import PlanWorkspace
+from holdfast.mounts import mounts_in
 from holdfast.repo.files import abandoned_drafts, read_regular, remove_if_allowed
 from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
@@ -81,15 +82,20 @@ def remove_workspaces(
 
 
 def undeletable_folders(repo: Repository, run: str) -> list[Path]:
-    """Return the folders of a run whose workspaces were removed that had to stay, because another user's files are in them."""
+    """Return the folders of a run whose workspaces were removed that had to stay: another user's files or a mount are in them."""
     directory = repo.state_dir.run(run)
     pool = Workspaces(repo, directory.workspaces)
     return [*pool.undeletable(), *pool.leftovers(), *filter(os.path.lexists, [directory.homes])]
 
 
 def uncommitted_folders(repo: Repository, run: str) -> list[Path]:
-    """Return the folders of a run's files that could not be committed. They stay until the run is cleaned."""
+    """Return the folders of a run's files that could not be committed. They stay until the run is cleaned, those of a person longer."""
     return Workspaces(repo, repo.state_dir.run(run).workspaces).uncommitted()
+
+
+def uncommitted_folders_of_people(repo: Repository, run: str) -> list[Path]:
+    """Return those of them that a person wrote. No command removes one: only that person knows what it is worth."""
+    return Workspaces(repo, repo.state_dir.run(run).workspaces).uncommitted(TAKEN_PREFIX)
 
 
 def stale_locks(repo: Repository) -> tuple[str, ...]:
@@ -191,7 +197,8 @@ def _locks(folder: Path) -> list[Path]:
 
 def _removed(path: Path) -> str:
     if not remove_if_allowed(path):
-        return f"Left {path}: it holds files of another user."
+        what = "something is mounted in it" if mounts_in(path) else "it holds files of another user"
+        return f"Left {path}: {what}."
     return f"Removed {path}, left by a process that was killed."
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from holdfast.boot import is_alive, own_process
 from holdfast.disk_sync import make_folder, sync
+from holdfast.mounts import MountedError, mounts_in, require_no_mounts
 
 GIT_FILE_BYTES_MAX = 256 * 1024 * 1024
 """More than any file of git has that is read as a whole: an index of a million files has half of it."""
@@ -163,8 +164,12 @@ def is_there(root: Path, path: Path) -> bool:
 
 
 def remove(path: Path) -> None:
-    """Delete a file, link or directory tree; links are never followed. Nothing happens if it is gone already."""
+    """Delete a file, link or directory tree; links are never followed. Nothing happens if it is gone already.
+
+    Raises MountedError, and deletes nothing, if something is mounted in there.
+    """
     if is_plain_directory(path):
+        require_no_mounts(path)
         try:
             shutil.rmtree(path, onerror=_unless_gone)
         except (OSError, RecursionError):
@@ -175,9 +180,14 @@ def remove(path: Path) -> None:
 
 
 def remove_if_allowed(path: Path) -> bool:
-    """Delete as much of a directory tree as we may; tell whether all of it is gone. Another user's files may stay."""
+    """Delete as much of a directory tree as we may; tell whether all of it is gone.
+
+    Another user's files may stay, and all of it if something is mounted in there.
+    """
     try:
         remove(path)
+    except MountedError:
+        return False
     except PermissionError:
         shutil.rmtree(path, ignore_errors=True)
     return not os.path.lexists(path)
@@ -186,8 +196,12 @@ def remove_if_allowed(path: Path) -> bool:
 def remove_within(folder: Path, deadline: float) -> bool:
     """Delete a directory tree until a point of the monotonic clock; tell whether all of it is gone. Links are not followed.
 
-    What cannot be deleted in a plain way stays.
+    What cannot be deleted in a plain way stays, and all of it if something is mounted in there.
     """
+    return not mounts_in(folder) and _remove_within(folder, deadline)
+
+
+def _remove_within(folder: Path, deadline: float) -> bool:
     try:
         with os.scandir(folder) as found:
             for entry in list(found):
@@ -195,7 +209,7 @@ def remove_within(folder: Path, deadline: float) -> bool:
                     return False
                 if not entry.is_dir(follow_symlinks=False):
                     os.unlink(entry.path)  # noqa: PTH108 - plain strings, for there may be very many
-                elif not remove_within(Path(entry.path), deadline):
+                elif not _remove_within(Path(entry.path), deadline):
                     return False
         folder.rmdir()
     except (OSError, RecursionError):
@@ -256,3 +270,15 @@ def _unless_gone(_call: object, name: str, problem: tuple[object, BaseException,
 def is_closed(folder: Path) -> bool:
     """Tell whether this is a directory that we may not read, write or enter."""
     return is_plain_directory(folder) and not os.access(folder, os.R_OK | os.W_OK | os.X_OK)
+
+
+def closed_folders(root: Path) -> list[str]:
+    """Return the folders below `root` that we may not read or enter, relative to it. Links are not followed."""
+    pending, closed = [str(root)], list[str]()
+    while pending:
+        folder = pending.pop()
+        if os.access(folder, os.R_OK | os.X_OK):
+            pending += [entry.path for entry in entries(folder) if entry.is_dir(follow_symlinks=False)]
+        elif os.path.lexists(folder):
+            closed.append(os.path.relpath(folder, root))
+    return sorted(closed)

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from holdfast.core import ids
 from holdfast.core.plan import PlanWorkspace
-from holdfast.repo.files import is_plain_directory
+from holdfast.repo.blocking_files import blocking_files
+from holdfast.repo.files import closed_folders, is_plain_directory
 from holdfast.repo.landing import trailers
 from holdfast.repo.refs import run_refs
 from holdfast.repo.repository import Repository
@@ -50,7 +51,7 @@ def prepare_taken(repo: Repository, run: str, task: str, commit: str, setting: P
 def save_taken(repo: Repository, run: str, setting: PlanWorkspace, keep: Collection[str] = ()) -> None:
     """Save what is in the workspaces of people, but not in those to `keep`, so that they may be removed. Idempotent.
 
-    A workspace with files that cannot be committed is moved aside, where it stays until the run is cleaned. Raises
+    A workspace with files that cannot be committed is moved aside, where it stays until that person deletes it. Raises
     UncollectedError on a full disk, say: then it stays where it is.
     """
     pool = _pool(repo, run, setting)
@@ -60,6 +61,11 @@ def save_taken(repo: Repository, run: str, setting: PlanWorkspace, keep: Collect
     for name in taken_names(pool):
         if name not in keep:
             _save_or_move_aside(repo, pool, run, name, way_out)
+
+
+def keep_given(repo: Repository, run: str, task: str, commit: str) -> None:
+    """Keep what a person gave at a ref that `clean` leaves unless it landed: a check may refuse it, nobody else has it. Idempotent."""
+    repo.keep(ids.taken_commit_ref(run, task, commit), commit)
 
 
 def _pool(repo: Repository, run: str, setting: PlanWorkspace) -> Workspaces:
@@ -85,6 +91,8 @@ def _save(repo: Repository, workspace: Workspace, run: str, task: str) -> bool:
     head = agent_head(repo, workspace, ids.task_ref(run, task, 1)) or workspace.start()
     if not head:
         return True  # it was being made when everything was killed: nobody was told of it yet
+    if any(blocking_files(workspace.path)):
+        return False  # git would wait for one, so nothing can be committed
     found = tree_of_workspace(repo, workspace, head, look_behind=True)
     behind = [path for path in found.left_behind if _holds_files(workspace.path / path)]
     is_all = not (found.problems or behind or _holds_repository(workspace))
@@ -97,7 +105,10 @@ def _save(repo: Repository, workspace: Workspace, run: str, task: str) -> bool:
 
 
 def _keep_commits(repo: Repository, workspace: Workspace, run: str, task: str) -> None:
-    """Keep every commit that the workspace was ever on and that no ref reaches, each line of them at a ref of its own."""
+    """Keep every commit that the workspace was ever on, each line of them at a ref of its own.
+
+    Not those below what was handed over, nor those that a ref reaches which `clean` leaves.
+    """
     logged = re.findall(rb"^([0-9a-f]{40,64}) ([0-9a-f]{40,64}) ", workspace.git_file("logs/HEAD"), re.M)
     named = dict.fromkeys(commit.decode() for pair in logged for commit in pair)
     found = (
@@ -109,7 +120,10 @@ def _keep_commits(repo: Repository, workspace: Workspace, run: str, task: str) -
     whole = [commit for commit in found if repo.is_complete(commit, start)]
     if not whole:
         return
-    listed = repo.git.text("rev-list", "--parents", *whole, "--not", "--glob=refs/*")
+    lasting = (ref for ref in run_refs(repo, run) if ids.is_taken_ref(ref))
+    others = (f"--exclude={ids.run_refs_prefix(run)}*", "--glob=refs/*")
+    known = (*filter(None, [start]), *lasting)
+    listed = repo.git.text("rev-list", "--parents", *whole, "--not", *known, *others)
     lines = [line.split() for line in listed.splitlines()]
     below = {parent for _, *parents in lines for parent in parents}
     for commit in (line[0] for line in lines if line[0] not in below):
@@ -117,8 +131,12 @@ def _keep_commits(repo: Repository, workspace: Workspace, run: str, task: str) -
 
 
 def _holds_files(path: Path) -> bool:
-    """Tell whether a path is a file or a link, or a folder with any in it."""
-    return not is_plain_directory(path) or any(names for _, _, names in os.walk(path))
+    """Tell whether a path is a file or a link, or a folder with any in it. One that we may not read may have some."""
+    return (
+        not is_plain_directory(path)
+        or any(names for _, _, names in os.walk(path))
+        or bool(closed_folders(path))
+    )
 
 
 def _holds_repository(workspace: Workspace) -> bool:
@@ -137,6 +155,10 @@ def _holds_repository(workspace: Workspace) -> bool:
 
 
 def _known_trees(repo: Repository, run: str, task: str, start: str) -> set[str]:
-    """Return the trees that need not be saved: the start, and what was given before."""
-    given = [commit for ref, commit in run_refs(repo, run).items() if ids.attempt_of_ref(run, task, ref)]
+    """Return the trees that need not be saved: the start, and what was given before. `clean` deletes the refs of attempts."""
+    given = [
+        commit
+        for ref, commit in run_refs(repo, run).items()
+        if ref == ids.taken_commit_ref(run, task, commit)
+    ]
     return {repo.tree_of(commit) for commit in (start, *given)}

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.core.ids import TAKEN_PREFIX
 from holdfast.errors import RepositoryError
 from holdfast.repo.agent_files import read_plain
 from holdfast.repo.blocking_files import remove_blocking_files
@@ -55,6 +56,11 @@ class Workspace:
     def is_clone(self) -> bool:
         """Whether git's files are in the directory itself."""
         return self.git_dir.parent == self.path
+
+    @property
+    def is_persons(self) -> bool:
+        """Whether the files in it are those of a person who took a task. We read them, and change none."""
+        return self.path.name.startswith(TAKEN_PREFIX)
 
     @property
     def start_file(self) -> Path:
@@ -104,9 +110,9 @@ class Workspace:
         return os.path.normpath(self.path / os.fsdecode(said)) == str(self.git_dir)
 
     def unlock(self) -> None:
-        """Restore our access to the directory and git's files about it, which an agent may have closed."""
+        """Restore our access to the directory and git's files about it, which an agent may have closed. A person may close it."""
         for folder in (self.path, self.git_dir):
-            if is_closed(folder):
+            if is_closed(folder) and not (self.is_persons and folder == self.path):
                 open_up(folder)
 
     def require_present(self) -> None:

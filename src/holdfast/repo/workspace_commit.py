@@ -1,7 +1,8 @@
 """Commits what an agent did: the files of a workspace become a tree, and the tree a commit on a ref.
 
 Nothing here touches the agent's index, HEAD, branches or stash. The index used is Holdfast's own, so it also
-sees files that an agent told git to overlook. In the workspace, only files that would block git change.
+sees files that an agent told git to overlook. In the workspace, only files that would block git change, and the modes of
+closed folders; in that of a person, nothing.
 
 Only paths that changed are looked at. Nothing is run inside nested repositories: their files are stored as plain
 files, because a commit that points into a repository nobody else has would be useless.
@@ -21,7 +22,7 @@ from pathlib import Path
 from holdfast.core.ids import ALL_RUN_BRANCHES, ALL_RUN_REFS, attempts_of_ref, is_work_ref
 from holdfast.paths import STATE_DIR, is_of_state_dir
 from holdfast.repo.blocking_files import refuse_blocking_files, remove_blocking_files, too_deep_folders
-from holdfast.repo.files import copy_atomically, is_plain_directory, is_there, open_up, remove
+from holdfast.repo.files import closed_folders, copy_atomically, is_plain_directory, is_there, open_up, remove
 from holdfast.repo.git import GitError, as_lines, decode_text
 from holdfast.repo.index import LISTING_S, changed_paths, temporary_index, tracked_changes, unkept_paths
 from holdfast.repo.index_additions import add_files
@@ -296,7 +297,12 @@ def _sort_worktree(root: Path, paths: Sequence[str]) -> _ChangedPaths:
 def _tree_once(repo: Repository, workspace: Workspace, base: str, look_behind: bool) -> WorkspaceTree:
     workspace.unlock()
     left_out = workspace.left_out
-    removed = [*remove_blocking_files(workspace.path), *_own_names(workspace.path)]
+    if workspace.is_persons:
+        refuse_blocking_files(workspace.path)
+    removed = [
+        *(() if workspace.is_persons else remove_blocking_files(workspace.path)),
+        *_own_names(workspace.path),
+    ]
     workspace.index.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=workspace.index.parent, prefix=f"{workspace.index.name}.capture-"))
     try:
@@ -314,7 +320,8 @@ def _tree_once(repo: Repository, workspace: Workspace, base: str, look_behind: b
         forced = _staged_though_ignored(repo, workspace, folder)
         wanted = without_paths(forced, left_out)
         removed += [f"{path} was left out: it never lands." for path in forced if path not in wanted]
-        found = _add_all(repo, workspace.path, index, wanted, 0, ignore_patterns(left_out))
+        patterns, may_change = ignore_patterns(left_out), not workspace.is_persons
+        found = _add_all(repo, workspace.path, index, wanted, 0, patterns, may_change=may_change)
         behind = unkept_paths(repo.private_git, workspace.path, index) if look_behind else ()
         absent = tuple(path for path in behind if without_paths([path.rstrip("/")], left_out))
         return WorkspaceTree(found.tree, found.problems, (*removed, *found.remarks), absent)
@@ -330,14 +337,25 @@ def _own_names(root: Path) -> list[str]:
 
 
 def _add_all(
-    repo: Repository, root: Path, index: Path, forced: list[str], depth: int, left_out: Sequence[str] = ()
+    repo: Repository,
+    root: Path,
+    index: Path,
+    forced: list[str],
+    depth: int,
+    left_out: Sequence[str] = (),
+    *,
+    may_change: bool = True,
 ) -> WorkspaceTree:
     too_deep: list[str] = []
+    closed = [] if may_change else closed_folders(root)
+    passed_over: list[str] = []
 
     def unlock(folder: Path) -> None:
         """Open closed directories, leave nothing in them that would block git, and note what it cannot reach."""
-        open_up(folder)
-        remove_blocking_files(folder)
+        if may_change:
+            open_up(folder)
+            remove_blocking_files(folder)
+        passed_over.extend(closed)
         too_deep.extend(too_deep_folders(folder))
 
     late = ""
@@ -350,35 +368,47 @@ def _add_all(
         late = (
             "Git could not apply the rules in .gitignore in time, so new files were left out: simplify them."
         )
-    found = _sort_out(root, [*changed, *forced])
+    wanted = [*changed, *forced]
+    hidden = [folder for folder in closed if folder in passed_over or _any_in(folder, wanted)]
+    found = _sort_out(root, [path for path in wanted if not any(_any_in(one, [path]) for one in hidden)])
+    found.problems.extend(f"{folder} cannot be read and was left out." for folder in hidden)
     found.problems.extend(filter(None, [late]))
     found.problems.extend(
         f"{path[:_SHOWN_CHARS]}… is a chain of folders deeper than any path may be; what is in its end was left out."
         for path in too_deep
     )
-    return _add(repo, root, index, found, depth)
+    return _add(repo, root, index, found, depth, may_change=may_change)
 
 
-def _add(repo: Repository, root: Path, index: Path, found: _ChangedPaths, depth: int) -> WorkspaceTree:
+def _any_in(folder: str, paths: Sequence[str]) -> bool:
+    """Tell whether one of these paths lies in a folder, or is it."""
+    return any(f"{path}/".startswith(f"{folder}/") for path in paths)
+
+
+def _add(
+    repo: Repository, root: Path, index: Path, found: _ChangedPaths, depth: int, *, may_change: bool = True
+) -> WorkspaceTree:
     if found.gone:
         listing = b"".join(os.fsencode(path) + b"\0" for path in found.gone)
         args = ("update-index", "--force-remove", "-z", "--stdin")
         repo.private_git.run(*args, stdin=listing, work_tree=root, index=index)
     found.problems.extend(add_files(repo.private_git, root, index, found.present))
-    absorbed = [_absorb(repo, root, path, index, depth) for path in found.nested]
+    absorbed = [_absorb(repo, root, path, index, depth, may_change) for path in found.nested]
     tree = repo.private_git.text("write-tree", index=index)
     problems = (problem for inner in absorbed for problem in inner.problems)
     remarks = (remark for inner in absorbed for remark in inner.remarks)
     return WorkspaceTree(tree, (*found.problems, *problems), tuple(remarks))
 
 
-def _absorb(repo: Repository, root: Path, path: str, index: Path, depth: int) -> WorkspaceTree:
+def _absorb(
+    repo: Repository, root: Path, path: str, index: Path, depth: int, may_change: bool
+) -> WorkspaceTree:
     """Add the files of a nested repository to the index as plain files."""
     if depth == _NESTING_MAX:
         return WorkspaceTree("", (f"{path} is a repository nested too deeply; its files were left out.",))
     inner = index.with_name(f"{index.name}-{depth}")
     remove(inner)
-    found = _add_all(repo, root / path, inner, [], depth + 1)
+    found = _add_all(repo, root / path, inner, [], depth + 1, may_change=may_change)
     _untrack(repo, root, index, path)
     repo.private_git.run("read-tree", f"--prefix={path}/", found.tree, work_tree=root, index=index)
     remark = f"{path} is a nested repository; its files were taken, its history was not."

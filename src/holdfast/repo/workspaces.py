@@ -19,6 +19,7 @@ from pathlib import Path
 
 from holdfast.core.plan import PlanWorkspace
 from holdfast.errors import RepositoryError
+from holdfast.mounts import require_no_mounts
 from holdfast.repo.blocking_files import remove_blocking_files
 from holdfast.repo.files import (
     copy_atomically,
@@ -163,12 +164,13 @@ class Workspaces:
         prepared = self._prepared.pop(name, None)
         kept = self._kept(workspace)
         try:
+            require_no_mounts(workspace.path)
             self._reset(workspace, commit)
             remove_touched(workspace.path, workspace.index, prepared, kept)
             self._fill(workspace, commit, kept=kept)
         except (GitError, PermissionError):
-            # The index may be damaged, directories too deep for git, or another user's, as a container leaves them. Start
-            # from nothing, once.
+            # The index may be damaged, directories too deep for git, or another user's, as a container leaves them. Or
+            # something is mounted in there, which git would empty. Start from nothing, once.
             remove(workspace.index)
             remove(workspace.setup_file)
             remove_if_allowed(self._move_aside(workspace))
@@ -239,6 +241,8 @@ class Workspaces:
         if not is_plain_directory(workspace.path):
             self.remove(name)
             return [name]
+        if workspace.is_persons and is_closed(workspace.path):
+            return []
         workspace.unlock()
         done = [
             path for path in _listing(workspace.git_dir) if path.suffix == ".lock" or path.name == "locked"
@@ -340,9 +344,11 @@ class Workspaces:
         self._forget(workspace)
         return kept
 
-    def uncommitted(self) -> list[Path]:
-        """Return the folders of files that could not be committed."""
-        return [path for path in _listing(self.directory) if path.name.startswith(_UNCOMMITTED_PREFIX)]
+    def uncommitted(self, names: str = "") -> list[Path]:
+        """Return the folders of files that could not be committed, of workspaces whose names begin like this."""
+        return [
+            path for path in _listing(self.directory) if path.name.startswith(_UNCOMMITTED_PREFIX + names)
+        ]
 
     def remove(self, name: str) -> None:
         """Delete one workspace. What belongs to another user stays, moved aside."""

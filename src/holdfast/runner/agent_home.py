@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from holdfast.mounts import require_no_mounts
 from holdfast.repo.files import open_up
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -81,6 +82,7 @@ def _open_or_make(name: str, within: int) -> int:
 
 def _remove(name: str, found: os.stat_result, within: int) -> None:
     if stat.S_ISDIR(found.st_mode):
+        require_no_mounts(f"/proc/self/fd/{within}/{name}")
         shutil.rmtree(name, dir_fd=within)
     else:
         os.unlink(name, dir_fd=within)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -41,7 +40,7 @@ from holdfast.journal.lease import Lease
 from holdfast.paths import RunDir, StateDir
 from holdfast.repo.commit_contents import list_files
 from holdfast.repo.debris import clear_debris
-from holdfast.repo.files import write_durably
+from holdfast.repo.files import remove, remove_if_allowed, write_durably
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.launch import placeholders, workspace_launch
@@ -171,7 +170,7 @@ def make_plan(repo: Repository, order: PlanningOrder, tell: Callable[[str], None
                 planned = asyncio.run(planning.run())
         workspaces.remove_all()
         for folder in (directory.attempts, directory.homes):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_if_allowed(folder)
         return planned
 
 
@@ -247,7 +246,7 @@ class _Planning:
         in_use = (_PLANNER,) if alive else ()
         await asyncio.to_thread(clear_debris, self.repo, self.workspaces, in_use)
         if len(list(self.directory.attempts.glob(f"{_PLANNER}/*/feedback.txt"))) >= TRIES:
-            shutil.rmtree(self.directory.attempts)
+            remove(self.directory.attempts)
 
     async def _answer(self, attempt: int, feedback: list[str]) -> Exit | None:
         """Launch the agent if that never happened, and wait for it. An interrupted wait ends the agent."""
@@ -308,7 +307,7 @@ class _Planning:
         by_code = spec.error_patterns().of_exit(ended.code) if ended.code > 0 else None
         outcome = judge_outcome(ended, heard, WorkSign.NOT_NEEDED, by_code=by_code)
         if outcome.end in (OutcomeKind.LIMITED, OutcomeKind.BLOCKED):
-            shutil.rmtree(self.folder(attempt))
+            remove(self.folder(attempt))
             raise PlanningError(
                 f"{self.order.agent} could not plan: {outcome.error}",
                 "ask again when that is over, or name another one with --agent",

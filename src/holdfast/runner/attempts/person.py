@@ -14,8 +14,9 @@ from holdfast.core.facts import Exit, ExitReason
 from holdfast.core.observations import StreamSummary
 from holdfast.core.projection import Taken, TaskRow
 from holdfast.core.status import FailureKind
+from holdfast.repo.blocking_files import blocking_files
 from holdfast.repo.repository import Repository
-from holdfast.repo.taken_workspaces import prepare_taken, taken_workspace
+from holdfast.repo.taken_workspaces import keep_given, prepare_taken, taken_workspace
 from holdfast.repo.uncollected_work import WayOut, capture_safely
 from holdfast.repo.workspace import Workspace, WorkspaceGoneError
 from holdfast.runner.attempts.attempt_events import attempt_failed
@@ -56,11 +57,15 @@ async def take_in(context: RunContext, task: TaskRow) -> list[ev.Event]:
 
 def _take_in(context: RunContext, task: TaskRow, workspace: Workspace) -> list[ev.Event]:
     taken, token = task.taken or Taken(), task.latest.token
+    if pipe := next(blocking_files(workspace.path), None):
+        error = f"{pipe.relative_to(workspace.path)} is no regular file; git would wait for it. Remove it."
+        return [attempt_failed(context, task, FailureKind.REJECTED, error, "", task.carry)]
     try:
         work = commit_attempt(context, task, workspace, clean(taken.message))
     except WorkspaceGoneError as gone:
         hint = f"`holdfast take {context.run} {task.id}` makes it again"
         return [attempt_failed(context, task, FailureKind.AGENT, f"{gone.message} {hint}", "", task.carry)]
+    keep_given(context.repo, context.run, task.id, work.commit)
     carry = carry_of(context, task, work)
     if taken.given == "back":
         return [ev.AttemptReturned(task=task.id, attempt=task.attempt, token=token, carry=carry)]

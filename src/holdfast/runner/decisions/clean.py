@@ -6,7 +6,8 @@ Only the user starts this, and only for a run that is over. Safe to repeat after
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import HoldfastError
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader
-from holdfast.repo.debris import remove_workspaces, uncommitted_folders
+from holdfast.repo.debris import remove_workspaces, uncommitted_folders, uncommitted_folders_of_people
 from holdfast.repo.files import is_plain_directory, remove, remove_if_allowed, write_durably
 from holdfast.repo.refs import run_refs
 from holdfast.repo.repository import Repository
@@ -39,7 +40,7 @@ def run_size(repo: Repository, run: str) -> RunSize:
 def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str, str]) -> None:
     """Write a run's outputs, then remove its folders, its private refs and its rows, in this order.
 
-    What another user owns stays: `undeletable_folders` names it. Raises HoldfastError if the run is not over, LeaseHeldError if another process holds it.
+    What another user owns stays: `undeletable_folders` names it. So does what a person wrote and no commit has. Raises HoldfastError if the run is not over, LeaseHeldError if another process holds it.
     """
     directory = repo.state_dir.run(run)
     with Lease.acquire(directory.lease):
@@ -47,8 +48,10 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
         if (status := stored.row.status) not in RUN_IS_OVER:
             raise HoldfastError(f"run {run} is {status}", f"`holdfast abandon {run}` ends it first")
         _write(repo.state_dir.outputs(run), outputs)
+        theirs = uncommitted_folders_of_people(repo, run)
         for path in uncommitted_folders(repo, run):
-            remove_if_allowed(path)
+            if path not in theirs:
+                remove_if_allowed(path)
         remove_workspaces(repo, run, stored.plan.workspace)
         for path in directory.root.iterdir():
             if path != directory.lease:
@@ -67,12 +70,27 @@ def remove_forgotten_folders(repo: Repository, journal: JournalReader) -> None:
 
 
 def _disposable(repo: Repository, run: str) -> dict[str, str]:
-    """Return the private refs that may go. What a person left stays, and the archive ref of a discarded run: nothing else is left."""
-    refs = {ref: commit for ref, commit in run_refs(repo, run).items() if not ids.is_taken_ref(ref)}
-    if repo.read_ref(ids.run_branch(run)):
-        return refs
-    archived = ids.archive_ref(run, "branch-")
-    return {ref: commit for ref, commit in refs.items() if not ref.startswith(archived)}
+    """Return the private refs that may go. What a person made and has not landed stays, and the archive ref of a discarded run: nothing else is left."""
+    refs = run_refs(repo, run)
+    branch = repo.read_ref(ids.run_branch(run))
+    archived = (
+        {} if branch else {ref: commit for ref, commit in refs.items() if _is_archived_branch(run, ref)}
+    )
+    lasting = [branch] if branch else list(archived.values())
+    return {
+        ref: commit
+        for ref, commit in refs.items()
+        if ref not in archived and (not ids.is_taken_ref(ref) or _has_landed(repo, ref, commit, lasting))
+    }
+
+
+def _is_archived_branch(run: str, ref: str) -> bool:
+    return ref.startswith(ids.archive_ref(run, "branch-")) and not ids.is_taken_ref(ref)
+
+
+def _has_landed(repo: Repository, ref: str, commit: str, tips: Collection[str]) -> bool:
+    """Tell whether the commit of a person, which this ref keeps, is in the result. Other refs of a person hold more in their logs."""
+    return ids.is_taken_commit_ref(ref, commit) and any(repo.is_ancestor(commit, tip) for tip in tips)
 
 
 def _write(folder: Path, outputs: Mapping[str, str]) -> None:
@@ -83,6 +101,8 @@ def _write(folder: Path, outputs: Mapping[str, str]) -> None:
 
 
 def _sizes(folder: Path) -> Iterator[int]:
+    """Yield the size of each file, but not of those that we may not look at, or that go meanwhile."""
     for where, _, names in os.walk(folder):
         for name in names:
-            yield Path(where, name).lstat().st_size
+            with suppress(OSError):
+                yield Path(where, name).lstat().st_size

@@ -17,6 +17,7 @@ from pathlib import Path
 from holdfast.core.syntax import Language, read_tool_output
 from holdfast.errors import HoldfastError
 from holdfast.fleet.protocol import LaunchSpec
+from holdfast.repo.files import remove_if_allowed
 from holdfast.runner.context import RunContext
 from holdfast.runner.launch import wait_or_stop
 from holdfast.runner.verification import library_parsers
@@ -131,7 +132,7 @@ async def _ask(
     except HoldfastError:
         return {}  # No process could be started: the project's own checks must be enough.
     finally:
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        await asyncio.to_thread(remove_if_allowed, folder)
     faults: _Errors = {}
     for name, line, message in read_tool_output(output):
         if name in files:
@@ -156,7 +157,7 @@ def _lay_out(context: RunContext, files: Mapping[str, bytes]) -> Path:
     ours = f"{_SCRATCH}{context.epoch}-"
     for left in root.glob(f"{_SCRATCH}*"):
         if not left.name.startswith(ours):
-            shutil.rmtree(left, ignore_errors=True)
+            remove_if_allowed(left)
     folder = Path(tempfile.mkdtemp(dir=root, prefix=ours))
     for name, data in files.items():
         (folder / name).write_bytes(data)
