@@ -117,6 +117,16 @@ def test_a_plan_that_the_project_has_already_is_no_answer(tmp_path: Path) -> Non
         planner.plan()
 
 
+def test_a_folder_in_the_place_of_the_plan_is_sent_back(tmp_path: Path) -> None:
+    """The planner is told, and answers anew; also where the project itself has a folder of that name."""
+    script = f"if grep -q 'answer 1' $HOLDFAST_BRIEF; then {_writes(GOOD)}else mkdir plan.yaml; fi"
+    planner = PlannerProject(tmp_path, script)
+    planner.project.write("plan.yaml/part", "x")
+    planner.project.commit("a folder")
+    assert planner.plan().tries == 2
+    assert "plan.yaml was not written" in planner.brief.read_text()
+
+
 def test_a_plan_for_another_goal_is_sent_back(tmp_path: Path) -> None:
     """The goal is how a plan is found again."""
     planner = PlannerProject(tmp_path, _writes(GOOD.replace("Add a greeting", "Something else")))
