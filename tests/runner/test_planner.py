@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,16 @@ def test_a_kept_plan_that_is_no_longer_valid_is_planned_again(tmp_path: Path) ->
     plan_record(planner.project.open().state_dir, GOAL).parent.mkdir(parents=True)
     plan_record(planner.project.open().state_dir, GOAL).write_text("holdfast: 1\n")
     assert planner.plan().tries == 1
+
+
+def test_a_pipe_in_the_place_of_a_kept_plan_is_no_plan(tmp_path: Path) -> None:
+    """Reading it would never end; a plan takes its place."""
+    planner = PlannerProject(tmp_path, _writes(GOOD))
+    record = plan_record(planner.project.open().state_dir, GOAL)
+    record.parent.mkdir(parents=True)
+    os.mkfifo(record)
+    assert planner.plan().tries == 1
+    assert record.read_text() == GOOD
 
 
 def test_what_is_wrong_with_a_plan_goes_back_to_the_planner(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ from holdfast.journal.lease import Lease
 from holdfast.paths import RunDir, StateDir
 from holdfast.repo.commit_contents import list_files
 from holdfast.repo.debris import clear_debris
-from holdfast.repo.files import remove, write_durably
+from holdfast.repo.files import read_regular, remove, write_durably
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.launch import placeholders, workspace_launch
@@ -144,8 +144,8 @@ def change_record(state: StateDir, run: str, request: str, plan: Plan) -> Path:
 def known_plan(path: Path, goal: str, read: ReadPlan) -> Planned | None:
     """Return the plan in a file if it is valid and for this goal, else None."""
     try:
-        plan = read(path.read_bytes())
-    except (PlanError, OSError):
+        plan = read(read_regular(path))
+    except PlanError:
         return None
     return Planned(path, plan) if same_goal(plan.goal, goal) else None
 
