@@ -290,6 +290,33 @@ def test_a_killed_command_is_taken_up_where_it_was(shop: Shop) -> None:
     assert (shop.asked, shop.tasks()) == (1, ["cart", "search", "rates"])
 
 
+@pytest.mark.parametrize("killed", [False, True], ids=["at work", "killed"])
+def test_clean_leaves_a_planner_that_works(shop: Shop, *, killed: bool) -> None:
+    """Also one that outlived its command: it is paid once, and a second command of the same words waits for the first."""
+    at_work, go_on = Fifo(shop.root / "at-work"), Fifo(shop.root / "go-on")
+    shop.planner(f"{at_work.give}; {go_on.take}\n{ADDS}")
+    command = shop.start("amend", GOAL, "--yes")
+    at_work.wait()
+    if killed:
+        os.killpg(command.pid, signal.SIGKILL)
+        command.wait()
+    assert shop("clean", "--all", "--yes").code == 0
+    if not killed:
+        assert shop("amend", GOAL, "--yes").code == 4
+    go_on.release()
+    assert shop("amend", GOAL, "--yes").code == 0 if killed else command.wait() == 0
+    assert (shop.asked, shop.tasks()) == (1, ["cart", "search", "rates"])
+
+
+def test_clean_removes_what_a_planner_left(shop: Shop) -> None:
+    """Its answer is kept elsewhere: the same words do not set it to work again."""
+    assert shop("amend", GOAL, "--dry-run").code == 0
+    assert shop("clean", "--all", "--yes").code == 0
+    assert [folder.name for folder in (shop.cli.here / ".holdfast" / "runs").iterdir()] == [RUN]
+    assert shop("amend", GOAL, "--yes").code == 0
+    assert shop.asked == 1
+
+
 def test_words_are_a_goal_and_names_are_not(shop: Shop) -> None:
     """A slip in the name of a run or a file sets no agent to work; a goal and a file at once are refused."""
     for words in (["rates"], ["my plan.yaml"], ["1", "other.yaml"], ["1", "plan.yaml", "--goal", GOAL]):

@@ -168,6 +168,33 @@ def test_a_file_that_workspaces_lack_is_told_before_anything_starts(
     assert cli.json("list") == []
 
 
+def test_a_pipe_cannot_be_copied_and_is_told_before_anything_starts(tmp_path: Path) -> None:
+    """Nobody could read it to its end: exit 2, with what to replace; there is no run of it."""
+    cli = cli_of(tmp_path / "p", workspace={"copy": [".env"]})
+    os.mkfifo(cli.here / ".env")
+    done = cli("run", "--yes")
+    assert (done.code, was_paid(cli), cli.json("list")) == (2, False, [])
+    assert "workspace.copy names .env, which is neither a file nor a folder" in done.err
+    assert f"replace {cli.here}/.env, or take it out of the plan" in done.err
+
+
+def test_a_pipe_that_takes_the_place_of_a_copied_file_charges_nothing(tmp_path: Path) -> None:
+    """It is the user's to repair; then `resume` goes on."""
+    swap = {
+        "id": "a",
+        "run": ["sh", "-c", f"rm {tmp_path}/p/.env; mkfifo {tmp_path}/p/.env; echo a > a1.txt"],
+    }
+    cli = Cli.of(
+        tmp_path / "p", swap, writes("b", needs=["a"]), workspace={"copy": [".env"]}, limits={"attempts": 1}
+    )
+    (cli.here / ".env").write_text("x")
+    assert cli("run", "--yes", "--no-sandbox").code == 3
+    assert (cli.task("a")["status"], cli.task("b")["status"]) == ("completed", "blocked")
+    (cli.here / ".env").unlink()
+    (cli.here / ".env").write_text("x")
+    assert cli("resume", "--yes").code == 0
+
+
 def test_an_amended_plan_needs_its_files_too(tmp_path: Path) -> None:
     """The run keeps the plan it has."""
     cli = cli_of(tmp_path / "p", "false", limits={"attempts": 1})

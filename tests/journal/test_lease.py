@@ -9,7 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,6 +33,25 @@ from holdfast.journal.lease import holder
 print("probing", flush=True)
 while True:
     holder(Path(sys.argv[1]))
+"""
+TAKE_TURNS = """
+import os, sys
+from pathlib import Path
+from holdfast.errors import LeaseHeldError
+from holdfast.journal.lease import Lease
+path, held = Path(sys.argv[1]), 0
+print("ready", flush=True)
+while held < 100:
+    try:
+        lease = Lease.acquire(path)
+    except LeaseHeldError:
+        continue
+    inside = path.parent.parent / "inside"
+    os.close(os.open(inside, os.O_CREAT | os.O_EXCL))
+    held += 1
+    inside.unlink()
+    lease.remove()
+print("alone")
 """
 
 
@@ -174,6 +193,25 @@ def test_a_released_lease_is_free_and_no_longer_ours(path: Path) -> None:
     lease.release()
     assert not lease.is_ours()
     assert holder(path) is None
+
+
+def test_a_removed_lease_leaves_no_file_and_no_folder(path: Path) -> None:
+    """Unless something else is in the folder; then that stays. The next one is made anew."""
+    lease = Lease.acquire(path)
+    lease.remove()
+    assert not path.parent.exists()
+    with Lease.acquire(path) as again:
+        (path.parent / "other").touch()
+        again.remove()
+    assert [entry.name for entry in path.parent.iterdir()] == ["other"]
+
+
+def test_one_lease_has_one_holder_while_leases_are_removed(path: Path) -> None:
+    """Processes that take it and remove it at the same time: whoever has it is alone, and no error but "held" comes up."""
+    with ExitStack() as stack:
+        counters = [stack.enter_context(process(TAKE_TURNS, str(path)))[0] for _ in range(3)]
+        said = [counter.communicate()[0].split() for counter in counters]
+    assert said == [["alone"]] * 3
 
 
 def test_the_lease_is_for_its_user_only(path: Path) -> None:

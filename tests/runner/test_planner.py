@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,16 @@ def test_a_kept_plan_that_is_no_longer_valid_is_planned_again(tmp_path: Path) ->
     assert planner.plan().tries == 1
 
 
+def test_a_pipe_in_the_place_of_a_kept_plan_is_no_plan(tmp_path: Path) -> None:
+    """Reading it would never end; a plan takes its place."""
+    planner = PlannerProject(tmp_path, _writes(GOOD))
+    record = plan_record(planner.project.open().state_dir, GOAL)
+    record.parent.mkdir(parents=True)
+    os.mkfifo(record)
+    assert planner.plan().tries == 1
+    assert record.read_text() == GOOD
+
+
 def test_what_is_wrong_with_a_plan_goes_back_to_the_planner(tmp_path: Path) -> None:
     """Errors name line and field; the next answer is asked for with them."""
     bad = GOOD.replace("id: a", "idd: a")
@@ -115,6 +126,16 @@ def test_a_plan_that_the_project_has_already_is_no_answer(tmp_path: Path) -> Non
     planner.project.commit("an old plan")
     with pytest.raises(PlanningError, match="was not written"):
         planner.plan()
+
+
+def test_a_folder_in_the_place_of_the_plan_is_sent_back(tmp_path: Path) -> None:
+    """The planner is told, and answers anew; also where the project itself has a folder of that name."""
+    script = f"if grep -q 'answer 1' $HOLDFAST_BRIEF; then {_writes(GOOD)}else mkdir plan.yaml; fi"
+    planner = PlannerProject(tmp_path, script)
+    planner.project.write("plan.yaml/part", "x")
+    planner.project.commit("a folder")
+    assert planner.plan().tries == 2
+    assert "plan.yaml was not written" in planner.brief.read_text()
 
 
 def test_a_plan_for_another_goal_is_sent_back(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,7 +65,6 @@ class Lease:
         refuse_network_filesystem(path)
         with doing("take the lease of the run", path):
             _drop_links(path)
-            make_folder(path.parent, PRIVATE)
             while not (lease := cls(path, _locked(path))).is_ours():
                 lease.release()
             lease._sign()
@@ -91,6 +90,20 @@ class Lease:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def remove(self) -> None:
+        """Remove the file and release the lock; its folder goes too, if nothing else is in it.
+
+        The file goes while it is locked. Who has opened it by then sees that it is gone, and makes another one.
+        """
+        with doing("remove the lease of the run", self.path):
+            if self.is_ours():
+                self.path.unlink()
+            with suppress(
+                OSError
+            ):  # another process has made its lease there, or some file could not be removed
+                self.path.parent.rmdir()
+        self.release()
 
     def _sign(self) -> None:
         """Write down who holds the lease; release it if that fails."""
@@ -168,7 +181,7 @@ def _drop_links(path: Path) -> None:
 
 def _locked(path: Path) -> int:
     """Open and lock the file, and return its descriptor."""
-    fd = open_lockable(path)
+    fd = _opened(path)
     try:
         if try_lock(fd):
             return fd
@@ -181,6 +194,14 @@ def _locked(path: Path) -> int:
         f"this run is held by another runner: {held}",
         "`holdfast status` shows what it does; `holdfast stop` ends it",
     )
+
+
+def _opened(path: Path) -> int:
+    """Open the file; make it and its folder if they are missing. A `remove` at the same time may take the folder again."""
+    while True:
+        make_folder(path.parent, PRIVATE)
+        with suppress(FileNotFoundError):
+            return open_lockable(path)
 
 
 def _signed(fd: int) -> Holder:

@@ -28,7 +28,7 @@ _SPECIAL_IN_PATTERNS = re.compile(r"([\\*?\[\] ])")
 
 
 class FilesMissingError(HoldfastError):
-    """The checkout lacks what workspaces get of it. The user's to repair, not an agent's."""
+    """The checkout lacks what workspaces get of it, or it cannot be given. The user's to repair, not an agent's."""
 
 
 class SetupRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -83,13 +83,19 @@ def require_files(repo: Repository, setting: PlanWorkspace, commit: str) -> None
 
 
 def require_brought_files(checkout: Path, setting: PlanWorkspace) -> None:
-    """Raise FilesMissingError if the checkout lacks what workspaces get of it."""
+    """Raise FilesMissingError if the checkout lacks what workspaces get of it, or has something that cannot be given."""
     for key, paths in (("copy", setting.copy), ("link", setting.link)):
         for path in paths:
-            if not (checkout / path).exists():
+            source = checkout / path
+            if not source.exists():
                 raise FilesMissingError(
                     f"workspace.{key} names {path}, which is not in your checkout",
-                    f"make {checkout / path}, or take it out of the plan",
+                    f"make {source}, or take it out of the plan",
+                )
+            if key == "copy" and not (source.is_file() or source.is_dir()):
+                raise FilesMissingError(
+                    f"workspace.copy names {path}, which is neither a file nor a folder",
+                    f"replace {source}, or take it out of the plan",
                 )
 
 

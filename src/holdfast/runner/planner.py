@@ -40,7 +40,7 @@ from holdfast.journal.lease import Lease
 from holdfast.paths import RunDir, StateDir
 from holdfast.repo.commit_contents import list_files
 from holdfast.repo.debris import clear_debris
-from holdfast.repo.files import remove, remove_if_allowed, write_durably
+from holdfast.repo.files import read_regular, remove, remove_if_allowed, write_durably
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.launch import placeholders, workspace_launch
@@ -143,8 +143,8 @@ def change_record(state: StateDir, run: str, request: str, plan: Plan) -> Path:
 def known_plan(path: Path, goal: str, read: ReadPlan) -> Planned | None:
     """Return the plan in a file if it is valid and for this goal, else None."""
     try:
-        plan = read(path.read_bytes())
-    except (PlanError, OSError):
+        plan = read(read_regular(path))
+    except PlanError:
         return None
     return Planned(path, plan) if same_goal(plan.goal, goal) else None
 
@@ -268,7 +268,7 @@ class _Planning:
     async def _launch(self, attempt: int, feedback: list[str]) -> None:
         start = self.order.start(self.repo)
         workspace = await asyncio.to_thread(self.workspaces.prepare, _PLANNER, start)
-        (workspace / PLAN_FILE).unlink(missing_ok=True)  # a plan that was in the project before is no answer
+        remove(workspace / PLAN_FILE)  # a plan that was in the project before is no answer
         if self.order.change is not None:
             (workspace / PLAN_FILE).write_text(self.order.change.text, encoding="utf-8")
         brief = self.folder(attempt) / "brief.md"
@@ -352,14 +352,10 @@ class _Planning:
 def _written(path: Path) -> bytes:
     """Return what the planner wrote; nothing if it is not a plain file, or too large to be a plan."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            data = file.read(_PLAN_BYTES + 1)
     except OSError:
         return b""
-    with os.fdopen(handle, "rb") as file:
-        try:
-            data = file.read(_PLAN_BYTES + 1)
-        except OSError:
-            return b""
     return data if len(data) <= _PLAN_BYTES else b""
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError
+from holdfast.journal.lease import Lease
 from holdfast.runner.decisions.clean import clean_run, remove_forgotten_folders, run_size
 from holdfast.runner.decisions.user_decisions import discard
 from tests.runner.decisions.resting_runs import blocked_run, completed_run
@@ -75,3 +76,15 @@ def test_folders_that_a_killed_clean_forgot_are_swept(tmp_path: Path) -> None:
         remove_forgotten_folders(repo, journal)
     assert not forgotten.exists()
     assert repo.state_dir.run(trial.run).root.exists()
+
+
+def test_a_forgotten_folder_that_somebody_holds_stays(tmp_path: Path) -> None:
+    """Its lease, too: a lock on a file that is gone would keep nobody out."""
+    trial = completed_run(tmp_path)
+    repo = trial.project.open()
+    directory = repo.state_dir.run("07-forgotten")
+    with Lease.acquire(directory.lease) as lease, open_project_journal(repo) as journal:
+        (directory.root / "note").touch()
+        remove_forgotten_folders(repo, journal)
+        assert lease.is_ours()
+        assert (directory.root / "note").exists()

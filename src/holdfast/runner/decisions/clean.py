@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.core import ids
 from holdfast.core.status import RUN_IS_OVER
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, LeaseHeldError
+from holdfast.fleet import open_fleet
 from holdfast.journal.lease import Lease
 from holdfast.journal.protocol import Journal, JournalReader
+from holdfast.paths import RunDir
 from holdfast.repo.debris import remove_workspaces, uncommitted_folders, uncommitted_folders_of_people
 from holdfast.repo.files import is_plain_directory, remove, remove_if_allowed, write_durably
 from holdfast.repo.refs import run_refs
@@ -43,7 +45,7 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
     What another user owns stays: `undeletable_folders` names it. So does what a person wrote and no commit has. Raises HoldfastError if the run is not over, LeaseHeldError if another process holds it.
     """
     directory = repo.state_dir.run(run)
-    with Lease.acquire(directory.lease):
+    with Lease.acquire(directory.lease) as lease:
         stored = journal.load(run)
         if (status := stored.row.status) not in RUN_IS_OVER:
             raise HoldfastError(f"run {run} is {status}", f"`holdfast abandon {run}` ends it first")
@@ -53,20 +55,46 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
             if path not in theirs:
                 remove_if_allowed(path)
         remove_workspaces(repo, run, stored.plan.workspace)
-        for path in directory.root.iterdir():
-            if path != directory.lease:
-                remove_if_allowed(path)
+        _empty(directory)
         repo.ref_updates.delete(_disposable(repo, run))
         journal.remove_run(run, journal.take_epoch(run))
-    remove_if_allowed(directory.root)
+        lease.remove()
 
 
 def remove_forgotten_folders(repo: Repository, journal: JournalReader) -> None:
-    """Remove the folders of runs that a killed `clean` had already forgotten: neither journal nor git knows them."""
-    known = {listing.row.run for listing in journal.runs()}
+    """Remove the folders of runs that a killed `clean` had already forgotten: neither journal nor git knows them.
+
+    Those of planners are among them. One that works has its lease, or a planner that outlived its command: it stays.
+    """
     for run in repo.state_dir.runs():
-        if run not in known and not run_refs(repo, run):
-            remove_if_allowed(repo.state_dir.run(run).root)
+        if _is_forgotten(repo, journal, run):
+            with suppress(LeaseHeldError, PermissionError):  # at work, or another user's
+                _remove_forgotten(repo, journal, run)
+
+
+def _remove_forgotten(repo: Repository, journal: JournalReader, run: str) -> None:
+    """Remove the folder of a forgotten run. Raises LeaseHeldError if somebody works in it."""
+    directory = repo.state_dir.run(run)
+    if not is_plain_directory(directory.root):
+        remove(directory.root)
+        return
+    with Lease.acquire(directory.lease) as lease, closing(open_fleet(repo.state_dir.fleet)) as fleet:
+        # Its command may have begun and ended since we looked, or a run of this name was made.
+        if _is_forgotten(repo, journal, run) and not fleet.live_launches(run):
+            _empty(directory)
+            lease.remove()
+
+
+def _is_forgotten(repo: Repository, journal: JournalReader, run: str) -> bool:
+    """Tell whether neither journal nor git knows a run. A new run is in the journal before it has a folder."""
+    return all(listing.row.run != run for listing in journal.runs()) and not run_refs(repo, run)
+
+
+def _empty(directory: RunDir) -> None:
+    """Remove what is in the folder of a run, as far as we may, except its lease."""
+    for path in directory.root.iterdir():
+        if path != directory.lease:
+            remove_if_allowed(path)
 
 
 def _disposable(repo: Repository, run: str) -> dict[str, str]:
