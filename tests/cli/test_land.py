@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.repo.landing_lock import landing_lock, landing_lock_path
-from tests.support.command import Cli, eventually, on_terminal, writes
+from tests.support.command import Cli, eventually, fails, on_terminal, writes
 
 
 def test_land_asks_and_takes_no_for_an_answer_without_a_terminal(completed: Cli) -> None:
@@ -182,6 +182,17 @@ def test_a_run_of_which_nothing_landed_says_so(tmp_path: Path) -> None:
     assert cli("run", "--yes").code == 1
     done = cli("land", "--yes")
     assert (done.code, "Nothing of 01-try-it has landed" in done.out) == (0, True)
+
+
+def test_nothing_to_land_is_no_success_while_another_result_waits(completed: Cli) -> None:
+    """The latest run has nothing yet. Whoever named no run is told which result waits."""
+    completed.plan(fails("c"), goal="Another", limits={"attempts": 1})
+    assert completed("run", "--yes").code == 1
+    refused = completed("land", "--yes")
+    assert (refused.code, "nothing of 02-another has landed yet" in refused.err) == (3, True)
+    assert "`holdfast land 1` lands the result that waits" in refused.err
+    assert completed("land", "1", "--yes").code == 0
+    assert completed("land", "--yes").code == 0
 
 
 def test_a_discarded_run_is_not_offered_and_says_where_it_is(completed: Cli) -> None:

@@ -27,6 +27,7 @@ from holdfast.runner.landing.conflict_run import (
     create_conflict_run,
 )
 from holdfast.runner.landing.result_landing import (
+    LandingRequest,
     ResultToLand,
     conflict_refusal,
     land_result,
@@ -34,6 +35,8 @@ from holdfast.runner.landing.result_landing import (
     remove_landed_branches,
     resolving_runs,
     result_to_land,
+    run_landed_by,
+    waiting_run,
 )
 from holdfast.runner.mirror.staging_worktree import remove_staging
 from holdfast.runner.sandbox_setting import SandboxRequest
@@ -80,15 +83,16 @@ def execute(args: Namespace) -> int:
     """Land runs one after the other. Idempotent: what has landed before is named, and not asked about."""
     _refuse_lonely_options(args)
     with open_repo() as opened:
-        rows = [choose_latest_run(opened, name) for name in args.runs or [None]]
+        requests = [_request(opened, name, args) for name in args.runs or [None]]
         if args.pr:
             from holdfast.cli.pull_request import make_pull_request
 
-            return _print([make_pull_request(opened, row, args) for row in rows], args)
+            return _print([make_pull_request(opened, request, args) for request in requests], args)
         done = []
-        for row in rows:
+        for request in requests:
+            row = request.row
             try:
-                done.append(command_result(opened, row.run, _land(opened, row, args)))
+                done.append(command_result(opened, row.run, _land(opened, request, args)))
             except ConflictRunRestsError as rests:
                 say(
                     f"{row.run} has not landed: run {rests.run} rests. {_way_on(opened, row, rests.run)}",
@@ -96,6 +100,23 @@ def execute(args: Namespace) -> int:
                 )
                 return rests.code
         return _print(done, args)
+
+
+def _request(opened: OpenRepo, named: str | None, args: Namespace) -> LandingRequest:
+    """Return what to land. A run that resolves conflicts stands for the run whose result it lands.
+
+    If it is named, that goes into the branch for which it resolved them. Raises NeedsDecisionError if no run is named, and
+    the latest has nothing while another result waits.
+    """
+    chosen = choose_latest_run(opened, named)
+    row = run_landed_by(opened.journal, chosen)
+    if named is None and row.tip == row.base and (waiting := waiting_run(opened.repo, opened.journal)):
+        raise NeedsDecisionError(
+            f"nothing of {row.run} has landed yet, and run {waiting} waits to be landed",
+            f"`holdfast land {waiting}` lands the result that waits",
+        )
+    resolved_for = chosen.target if named is not None and row.run != chosen.run else ""
+    return LandingRequest(row, args.into or resolved_for, args.accept_branch or "")
 
 
 def _way_on(opened: OpenRepo, row: RunRow, resting: str) -> str:
@@ -136,9 +157,9 @@ def _print(done: list[CommandResult], args: Namespace) -> int:
     return ExitCode.DONE
 
 
-def _land(opened: OpenRepo, row: RunRow, args: Namespace) -> str:
+def _land(opened: OpenRepo, request: LandingRequest, args: Namespace) -> str:
     """Land one run and return what became of it. Nothing is asked if there is nothing to do."""
-    result = result_to_land(opened.repo, opened.journal, row, args.into, args.accept_branch or "")
+    row, result = request.row, result_to_land(opened.repo, opened.journal, request)
     if result.is_empty:
         return f"Nothing of {row.run} has landed yet, so there is nothing to bring into {result.target}."
     method = (
@@ -156,7 +177,7 @@ def _land(opened: OpenRepo, row: RunRow, args: Namespace) -> str:
     sentence = _land_or_resolve(opened, result, method, args) + remove_staging(opened.repo, row)
     if args.delete_branch:
         # What was resolved meanwhile belongs to the result as well.
-        result = result_to_land(opened.repo, opened.journal, row, args.into, args.accept_branch or "")
+        result = result_to_land(opened.repo, opened.journal, request)
         removed = remove_landed_branches(opened.repo, result)
         sentence += f" Removed {', '.join(removed)}." if removed else ""
     return sentence
@@ -172,9 +193,7 @@ def _land_or_resolve(opened: OpenRepo, result: ResultToLand, method: LandingMeth
             landed = land_result(opened.repo, opened.journal, result, method)
         except LandingConflictError as conflict:
             _resolve(opened, result, conflict, args)
-            result = result_to_land(
-                opened.repo, opened.journal, result.row, args.into, args.accept_branch or ""
-            )
+            result = result_to_land(opened.repo, opened.journal, result.request)
         else:
             return landed_sentence(result, landed)
 

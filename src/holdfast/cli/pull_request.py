@@ -21,7 +21,6 @@ from holdfast.cli.open_repo import OpenRepo
 from holdfast.cli.output import CommandResult, command_result, note
 from holdfast.cli.prompts import is_interactive, require_yes
 from holdfast.core.ids import pushed_ref, short_name
-from holdfast.core.projection import RunRow
 from holdfast.core.status import RunStatus
 from holdfast.errors import NeedsDecisionError
 from holdfast.process.programs import ToolResult, run_tool
@@ -39,7 +38,12 @@ from holdfast.repo.remotes import (
 )
 from holdfast.reporting.result_messages import pull_request_body, pull_request_title
 from holdfast.runner.health import settings_since
-from holdfast.runner.landing.result_landing import ResultToLand, result_to_land, result_trailers
+from holdfast.runner.landing.result_landing import (
+    LandingRequest,
+    ResultToLand,
+    result_to_land,
+    result_trailers,
+)
 from holdfast.views.text import one_line
 
 _TOOL_S = 120.0
@@ -71,9 +75,10 @@ class _PushedTo(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def make_pull_request(opened: OpenRepo, row: RunRow, args: Namespace) -> CommandResult:
+def make_pull_request(opened: OpenRepo, request: LandingRequest, args: Namespace) -> CommandResult:
     """Push a run's result and open a pull request for it. A second time, push what is new and find the pull request."""
-    result = result_to_land(opened.repo, opened.journal, row, args.into, args.accept_branch or "")
+    row = request.row
+    result = result_to_land(opened.repo, opened.journal, request)
     if result.is_empty:
         return command_result(
             opened, row.run, f"Nothing of {row.run} has landed yet: there is nothing to push."

@@ -23,16 +23,33 @@ from holdfast.reporting.result_messages import merge_message, squash_message
 
 
 @dataclass(frozen=True, slots=True)
+class LandingRequest:
+    """What a user asks to land: a run, in the branch where it began or `into` another.
+
+    `accepted_tip`: as in `require_recorded_tip`.
+    """
+
+    row: RunRow
+    into: str = ""
+    accepted_tip: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ResultToLand:
     """The result of a run for one branch: the commit that holds it, and the runs whose results that are, the run first.
 
     The others resolved conflicts between the run and the branch.
     """
 
-    row: RunRow
+    request: LandingRequest
     target: str
     commit: str
     results: tuple[RunTip, ...]
+
+    @property
+    def row(self) -> RunRow:
+        """The run."""
+        return self.request.row
 
     @property
     def is_empty(self) -> bool:
@@ -50,26 +67,33 @@ class ResultToLand:
         return bool(tip) and holds_result(repo, self.results[0], tip)
 
 
-def result_to_land(
-    repo: Repository, journal: JournalReader, row: RunRow, into: str | None, accepted_tip: str = ""
-) -> ResultToLand:
+def run_landed_by(journal: JournalReader, row: RunRow) -> RunRow:
+    """Return the run whose result a run lands: of one that resolves conflicts at `land`, the other; else itself."""
+    rows = {listing.row.run: listing.row for listing in journal.runs()}
+    while row.resolves is not None and row.resolves.run in rows:
+        row = rows[row.resolves.run]
+    return row
+
+
+def result_to_land(repo: Repository, journal: JournalReader, request: LandingRequest) -> ResultToLand:
     """Return what of a run would land where. Raises HoldfastError if there is no branch to land in, or nothing to land.
 
     A completed run that resolved the conflicts between this result and the branch stands for it.
     """
-    target = into or row.target
+    row = request.row
+    target = request.into or row.target
     if not target:
         raise HoldfastError(
             f"run {row.run} began on no branch", "name the branch: `holdfast land --into BRANCH`"
         )
-    tip = _result_tip(repo, row, accepted_tip)
+    tip = _result_tip(repo, row, request.accepted_tip)
     results, commit = [RunTip(row.run, tip)], tip
     for resolving in reversed(resolving_runs(journal, row.run, tip, target)):
         if resolving.status is RunStatus.COMPLETED and not _is_discarded(repo, resolving):
             resolved = _result_tip(repo, resolving)
             commit = resolved if commit == tip else commit
             results.append(RunTip(resolving.run, resolved))
-    return ResultToLand(row, target, commit, tuple(results))
+    return ResultToLand(request, target, commit, tuple(results))
 
 
 def resolving_runs(journal: JournalReader, run: str, tip: str, target: str) -> list[RunRow]:
@@ -82,6 +106,16 @@ def resolving_runs(journal: JournalReader, run: str, tip: str, target: str) -> l
         and (row.resolves.run, row.resolves.tip, row.target) == (run, tip, target)
         and row.status is not RunStatus.ABANDONED
     ]
+
+
+def waiting_run(repo: Repository, journal: JournalReader) -> str:
+    """Return the latest completed run whose result is on its run branch alone; empty if there is none."""
+    rows = [listing.row for listing in journal.runs() if listing.row.status is RunStatus.COMPLETED]
+    for row in reversed(rows):
+        on_its_branch = row.tip != row.base and repo.read_ref(row.branch)
+        if on_its_branch and not result_places(repo.checkout, row).branches:
+            return run_landed_by(journal, row).run
+    return ""
 
 
 def land_result(
