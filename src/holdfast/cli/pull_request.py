@@ -62,17 +62,23 @@ class _PullRequest:
 
 
 class _PushedTo(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run was pushed to before. The address may hold a password, so a digest of it is kept."""
+    """Where a run was pushed to before. The address may hold a password, so a digest of it is kept.
+
+    `commits` were pushed there, or were about to be: it is written before a push, so a killed one is known as ours.
+    """
 
     remote: str = ""
     address: str = ""
+    commits: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, remote: Remote) -> _PushedTo:
-        return cls(
-            remote=remote.name,
-            address=hashlib.sha256(remote.url.encode("utf-8", "surrogateescape")).hexdigest(),
-        )
+    def of(cls, remote: Remote, commits: tuple[str, ...] = ()) -> _PushedTo:
+        address = hashlib.sha256(remote.url.encode("utf-8", "surrogateescape")).hexdigest()
+        return cls(remote=remote.name, address=address, commits=commits)
+
+    def is_at(self, remote: Remote) -> bool:
+        """Tell whether this is about a remote, at the address that it has now."""
+        return (self.remote, self.address) == (remote.name, _PushedTo.of(remote).address)
 
 
 def make_pull_request(opened: OpenRepo, request: LandingRequest, args: Namespace) -> CommandResult:
@@ -91,7 +97,7 @@ def make_pull_request(opened: OpenRepo, request: LandingRequest, args: Namespace
     before = _pushed_before(opened, row.run)
     remote = remote_for(opened.repo, result.target, args.remote or before.remote)
     new = _new_settings(opened)
-    if before != _PushedTo.of(remote):
+    if not before.is_at(remote):
         _require_known(remote, new, args)
     branch = short_name(row.branch)
     target = branch_at_remote(opened.repo, remote, result.target)
@@ -103,17 +109,22 @@ def make_pull_request(opened: OpenRepo, request: LandingRequest, args: Namespace
 
 
 def _push(opened: OpenRepo, result: ResultToLand, remote: Remote, branch: str, new: set[str]) -> bool:
-    ref = pushed_ref(result.row.run, remote.name)
+    """Push a result; tell whether it was not there yet. That it may be ours is written before, the ref after it."""
+    run, ref = result.row.run, pushed_ref(result.row.run, remote.name)
+    before = _pushed_before(opened, run)
+    recorded = (*(before.commits if before.is_at(remote) else ()), opened.repo.read_ref(ref))
+    ours = {commit for commit in recorded if commit}
+    intent = _PushedTo.of(remote, tuple(sorted(ours | {result.commit})))
+    write_durably(opened.directory(run).pushed_to, msgspec.json.encode(intent))
     pushed = push_branch(
         opened.repo,
         remote,
         branch,
         result.commit,
-        pushed_before=opened.repo.read_ref(ref),
+        pushed_before=ours,
         trusted=_trusted(opened, new),
     )
     opened.repo.keep(ref, result.commit)
-    write_durably(opened.directory(result.row.run).pushed_to, msgspec.json.encode(_PushedTo.of(remote)))
     return pushed
 
 
