@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -166,6 +167,19 @@ def test_several_runs_land_one_after_the_other(completed: Cli) -> None:
     assert [one["run"] for one in done] == ["01-try-it", "02-another"]
     assert [(completed.here / name).exists() for name in ("a.txt", "z.txt")] == [True, True]
     assert [line["landed_in"] for line in completed.json("list")] == [["main"], ["main"]]
+
+
+def test_what_landed_is_said_though_a_later_run_conflicts(completed: Cli) -> None:
+    """The branch has moved: people read it, and programs get a list of what landed before the error."""
+    completed.plan(writes("z"), goal="Another")
+    assert completed("run", "--yes").code == 0
+    completed.project.write("z.txt", "mine\n")
+    completed.project.commit("the user goes on")
+    done = completed("land", "1", "2", "--yes")
+    assert (done.code, "01-try-it is in main (merge" in done.out) == (3, True)
+    assert "changed the same lines of z.txt" in done.err
+    again = completed("land", "1", "2", "--yes", "--json")
+    assert (again.code, [one["run"] for one in json.loads(again.out)]) == (3, ["01-try-it"])
 
 
 def test_a_run_that_is_there_is_not_asked_about(completed: Cli) -> None:

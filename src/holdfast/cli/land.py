@@ -84,22 +84,26 @@ def execute(args: Namespace) -> int:
     _refuse_lonely_options(args)
     with open_repo() as opened:
         requests = [_request(opened, name, args) for name in args.runs or [None]]
-        if args.pr:
-            from holdfast.cli.pull_request import make_pull_request
+        done: list[CommandResult] = []
+        try:
+            for request in requests:
+                done.append(_land_or_push(opened, request, args))
+                _print_for_people(done[-1], args)
+        except ConflictRunRestsError as rests:
+            row = requests[len(done)].row
+            say(f"{row.run} has not landed: run {rests.run} rests. {_way_on(opened, row, rests.run)}", args)
+            return rests.code
+        finally:
+            _print_for_programs(done, requests, args)
+    return ExitCode.DONE
 
-            return _print([make_pull_request(opened, request, args) for request in requests], args)
-        done = []
-        for request in requests:
-            row = request.row
-            try:
-                done.append(command_result(opened, row.run, _land(opened, request, args)))
-            except ConflictRunRestsError as rests:
-                say(
-                    f"{row.run} has not landed: run {rests.run} rests. {_way_on(opened, row, rests.run)}",
-                    args,
-                )
-                return rests.code
-        return _print(done, args)
+
+def _land_or_push(opened: OpenRepo, request: LandingRequest, args: Namespace) -> CommandResult:
+    if not args.pr:
+        return command_result(opened, request.row.run, _land(opened, request, args))
+    from holdfast.cli.pull_request import make_pull_request
+
+    return make_pull_request(opened, request, args)
 
 
 def _request(opened: OpenRepo, named: str | None, args: Namespace) -> LandingRequest:
@@ -147,14 +151,20 @@ def _refuse_lonely_options(args: Namespace) -> None:
         )
 
 
-def _print(done: list[CommandResult], args: Namespace) -> int:
-    """Print what became of each run; for one run, programs get an object, for several a list."""
-    if args.json:
-        print(as_json(done[0] if len(done) == 1 else done))
-    else:
-        for one in done:
-            print("\n".join([one.detail, *(f"  {name}: {where}" for name, where in one.kept.items())]))
-    return ExitCode.DONE
+def _print_for_people(one: CommandResult, args: Namespace) -> None:
+    """Print what became of a run as soon as that is so: what comes next may fail."""
+    if not args.json:
+        print(
+            "\n".join([one.detail, *(f"  {name}: {where}" for name, where in one.kept.items())]), flush=True
+        )
+
+
+def _print_for_programs(
+    done: Sequence[CommandResult], requests: Sequence[LandingRequest], args: Namespace
+) -> None:
+    """Print what became of the runs: of one, an object; of several, a list, which is shorter if one was refused."""
+    if args.json and (done or len(requests) > 1):
+        print(as_json(done[0] if len(requests) == 1 else list(done)))
 
 
 def _land(opened: OpenRepo, request: LandingRequest, args: Namespace) -> str:
