@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from holdfast.agents.consent import consent_digest
 from holdfast.agents.presets import presets_of
@@ -15,7 +16,6 @@ from holdfast.cli.output import CommandResult, as_json, command_result, say
 from holdfast.cli.prompts import confirm, is_interactive, require_yes
 from holdfast.cli.run_session import execute_visibly, exit_code
 from holdfast.core.ids import short_name
-from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError, LeaseHeldError, NeedsDecisionError
 from holdfast.repo.land_run import LandingConflictError, LandingMethod, require_branch
@@ -90,8 +90,9 @@ def execute(args: Namespace) -> int:
                 done.append(_land_or_push(opened, request, args))
                 _print_for_people(done[-1], args)
         except ConflictRunRestsError as rests:
-            row = requests[len(done)].row
-            say(f"{row.run} has not landed: run {rests.run} rests. {_way_on(opened, row, rests.run)}", args)
+            request = requests[len(done)]
+            way_on = _way_on(opened, request, rests.run)
+            say(f"{request.row.run} has not landed: run {rests.run} rests. {way_on}", args)
             return rests.code
         finally:
             _print_for_programs(done, requests, args)
@@ -115,18 +116,31 @@ def _request(opened: OpenRepo, named: str | None, args: Namespace) -> LandingReq
     chosen = choose_latest_run(opened, named)
     row = run_landed_by(opened.journal, chosen)
     if named is None and row.tip == row.base and (waiting := waiting_run(opened.repo, opened.journal)):
+        instead = LandingRequest(waiting, args.into or "", options=_shape(args))
         raise NeedsDecisionError(
-            f"nothing of {row.run} has landed yet, and run {waiting} waits to be landed",
-            f"`holdfast land {waiting}` lands the result that waits",
+            f"nothing of {row.run} has landed yet, and run {waiting.run} waits to be landed",
+            f"`{instead.command()}` lands the result that waits",
         )
     resolved_for = chosen.target if named is not None and row.run != chosen.run else ""
-    return LandingRequest(row, args.into or resolved_for, args.accept_branch or "")
+    return LandingRequest(row, args.into or resolved_for, args.accept_branch or "", _shape(args))
 
 
-def _way_on(opened: OpenRepo, row: RunRow, resting: str) -> str:
+def _shape(args: Namespace) -> tuple[str, ...]:
+    """Return the options that say how to land, so that what is hinted at does it in the same way."""
+    flags = {
+        "--squash": args.squash,
+        "--rebase": args.rebase,
+        "--pr": args.pr,
+        "--delete-branch": args.delete_branch,
+    }
+    remote = ("--remote", args.remote) if args.remote else ()
+    return (*(name for name, is_set in flags.items() if is_set), *remote)
+
+
+def _way_on(opened: OpenRepo, request: LandingRequest, resting: str) -> str:
     """Return what lets the run go on that resolves the conflicts of another: what it waits for comes first."""
     state = opened.journal.load(resting).state()
-    again = f"`holdfast land {row.run} --resolve` goes on"
+    again = f"`{request.command('--resolve')}` goes on"
     if needs := needs_you(state):
         return f"{needs[0].task} {needs[0].words}: `{needs[0].command}`; then {again}."
     if any(task.status is TaskStatus.ABANDONED for task in state.tasks.values()):
@@ -134,7 +148,7 @@ def _way_on(opened: OpenRepo, row: RunRow, resting: str) -> str:
             f"`holdfast inspect {resting} {RESOLVE_TASK}` shows why its agents failed; "
             f"`holdfast retry {resting} {RESOLVE_TASK}` lets them try again (--hint and --agent help); then {again}."
         )
-    return f"`holdfast resume {resting}` or `holdfast land {row.run} --resolve` continues it."
+    return f"`holdfast resume {resting}` or `{request.command('--resolve')}` continues it."
 
 
 def _refuse_lonely_options(args: Namespace) -> None:
@@ -217,7 +231,7 @@ def _resolve(opened: OpenRepo, result: ResultToLand, conflict: LandingConflictEr
     if not files:
         raise NeedsDecisionError(
             f"task by task, {result.row.run} conflicts with {result.target} in {', '.join(conflict.files)}; as a whole it does not",
-            f"`holdfast land {result.row.run} --squash` lands it as one commit",
+            f"`{replace(result.request, options=('--squash',)).command()}` lands it as one commit",
         )
     first = result.results[0]
     begun = resolving_runs(opened.journal, first.run, first.tip, result.target)

@@ -98,7 +98,7 @@ def make_pull_request(opened: OpenRepo, request: LandingRequest, args: Namespace
     remote = remote_for(opened.repo, result.target, args.remote or before.remote)
     new = _new_settings(opened)
     if not before.is_at(remote):
-        _require_known(remote, new, args)
+        _require_known(request, remote, new, args)
     branch = short_name(row.branch)
     target = branch_at_remote(opened.repo, remote, result.target)
     question = f"Push {branch} to {remote.name} ({remote.shown}) and open a pull request into {target}?"
@@ -165,12 +165,12 @@ def _new_settings(opened: OpenRepo) -> set[str]:
     return set(settings_since(opened.repo, opened.journal, runs[0].row.run)) if runs else set()
 
 
-def _require_known(remote: Remote, new: set[str], args: Namespace) -> None:
+def _require_known(request: LandingRequest, remote: Remote, new: set[str], args: Namespace) -> None:
     """Raise NeedsDecisionError if an agent may have written the address, and nobody looks at it or named the remote."""
     if remote.setting in new and not args.remote and not (is_interactive() and not args.yes):
         raise NeedsDecisionError(
             f"the address of {remote.name} ({remote.shown}) is new in git since the first run began, by an agent or by you",
-            f"if it is yours: `holdfast land --pr --remote {remote.name}`",
+            f"if it is yours: `{request.command('--remote', remote.name)}`",
         )
 
 
