@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.repo.landing_lock import landing_lock, landing_lock_path
-from tests.support.command import Cli, eventually, on_terminal, writes
+from tests.support.command import Cli, eventually, fails, on_terminal, writes
 
 
 def test_land_asks_and_takes_no_for_an_answer_without_a_terminal(completed: Cli) -> None:
@@ -168,6 +169,19 @@ def test_several_runs_land_one_after_the_other(completed: Cli) -> None:
     assert [line["landed_in"] for line in completed.json("list")] == [["main"], ["main"]]
 
 
+def test_what_landed_is_said_though_a_later_run_conflicts(completed: Cli) -> None:
+    """The branch has moved: people read it, and programs get a list of what landed before the error."""
+    completed.plan(writes("z"), goal="Another")
+    assert completed("run", "--yes").code == 0
+    completed.project.write("z.txt", "mine\n")
+    completed.project.commit("the user goes on")
+    done = completed("land", "1", "2", "--yes")
+    assert (done.code, "01-try-it is in main (merge" in done.out) == (3, True)
+    assert "changed the same lines of z.txt" in done.err
+    again = completed("land", "1", "2", "--yes", "--json")
+    assert (again.code, [one["run"] for one in json.loads(again.out)]) == (3, ["01-try-it"])
+
+
 def test_a_run_that_is_there_is_not_asked_about(completed: Cli) -> None:
     """There is nothing to decide, on a terminal or without one."""
     completed("land", "--yes")
@@ -182,6 +196,17 @@ def test_a_run_of_which_nothing_landed_says_so(tmp_path: Path) -> None:
     assert cli("run", "--yes").code == 1
     done = cli("land", "--yes")
     assert (done.code, "Nothing of 01-try-it has landed" in done.out) == (0, True)
+
+
+def test_nothing_to_land_is_no_success_while_another_result_waits(completed: Cli) -> None:
+    """The latest run has nothing yet. Whoever named no run is told which result waits."""
+    completed.plan(fails("c"), goal="Another", limits={"attempts": 1})
+    assert completed("run", "--yes").code == 1
+    refused = completed("land", "--yes")
+    assert (refused.code, "nothing of 02-another has landed yet" in refused.err) == (3, True)
+    assert "`holdfast land 1` lands the result that waits" in refused.err
+    assert completed("land", "1", "--yes").code == 0
+    assert completed("land", "--yes").code == 0
 
 
 def test_a_discarded_run_is_not_offered_and_says_where_it_is(completed: Cli) -> None:

@@ -50,6 +50,20 @@ def test_without_a_terminal_a_conflict_names_the_files_and_both_ways(tmp_path: P
     assert runs_of(cli) == ["01-try-it"]
 
 
+def test_what_helps_with_a_conflict_keeps_the_shape_that_was_asked_for(tmp_path: Path) -> None:
+    """Typed as it is printed, a command squashes into the branch that was named, and not merges into another."""
+    cli = conflicting(tmp_path, "false", limits={"attempts": 1})
+    cli.project.git("branch", "next")
+    shape = ("--squash", "--into", "next")
+    again = "`holdfast land 1 --squash --into next --resolve`"
+    assert f"{again} lets an agent" in cli("land", "--yes", *shape).err
+    assert f"then {again} goes on." in cli("land", "--yes", "--resolve", *shape).out
+    moved = cli.project.git("commit-tree", "main^{tree}", "-p", "holdfast/01-try-it", "-m", "x")
+    cli.project.git("update-ref", "refs/heads/holdfast/01-try-it", moved)
+    accepted = f"`holdfast land 1 --rebase --into next --accept-branch {moved[:12]}`"
+    assert accepted in cli("land", "1", "--yes", "--rebase", "--into", "next").err
+
+
 def test_an_agent_resolves_a_conflict_and_the_result_lands(tmp_path: Path) -> None:
     """In one command: the branch moves to a merge that contains both sides, and both runs are there."""
     cli = conflicting(tmp_path)
@@ -135,6 +149,46 @@ def test_a_killed_resolution_is_continued_by_landing_again(tmp_path: Path) -> No
     assert sorted((cli.here / "a.txt").read_text().split()) == ["run", "user"]
 
 
+@pytest.mark.parametrize("method", [(), ("--squash",)])
+def test_the_same_command_goes_on_after_a_kill(tmp_path: Path, method: tuple[str, ...]) -> None:
+    """The latest run is now the one that resolves: it stands for the run whose result it lands."""
+    at_work, go = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go")
+    cli = conflicting(tmp_path, f"{at_work.give}; {go.take}; {BOTH}")
+    before, command = cli.project.head(), ("land", "--yes", "--resolve", *method)
+    landing = cli.start(*command)
+    at_work.wait()
+    os.killpg(landing.pid, signal.SIGKILL)
+    landing.wait()
+    go.release()
+    done = cli(*command)
+    assert (done.code, "01-try-it is in main" in done.out) == (0, True), done.out + done.err
+    assert cli.project.git("log", "-1", "--first-parent", "--format=%P").split()[0] == before
+    assert [line["landed_in"] for line in cli.json("list")] == [["main"], ["main"]]
+
+
+def test_a_result_whose_resolution_rests_still_waits_to_be_landed(tmp_path: Path) -> None:
+    """Nothing has landed, and `land` does not say that there is nothing to do."""
+    cli = conflicting(tmp_path, "false", limits={"attempts": 1})
+    assert cli("land", "--yes", "--resolve").code == 1
+    refused = cli("land", "--squash", "--yes")
+    assert (refused.code, "main and 01-try-it changed the same lines" in refused.err) == (3, True)
+    assert "(run 02-" in refused.err
+
+
+def test_a_resolution_that_is_named_lands_the_run_in_its_branch(tmp_path: Path) -> None:
+    """`land 2` squashes what run 1 did, with its goal, into the branch for which run 2 resolved it."""
+    cli = conflicting(tmp_path, f"test -e {tmp_path}/go && {BOTH}", limits={"attempts": 1})
+    cli.project.git("branch", "next")
+    assert cli("land", "--yes", "--resolve", "--into", "next").code == 1
+    (tmp_path / "go").touch()
+    cli("retry", "2", "resolve")
+    assert cli("resume", "2", "--yes").code == 0
+    done = cli("land", "2", "--yes", "--squash")
+    assert (done.code, "01-try-it is in next (squash" in done.out) == (0, True), done.out + done.err
+    assert cli.project.git("log", "-1", "--format=%s", "next") == "Try it"
+    assert cli.json("status", "1")["run"]["landed_in"] == ["next"]
+
+
 def test_a_resolution_that_was_resumed_lands_without_another_word(tmp_path: Path) -> None:
     """`resume` may finish it as well; `land` finds what it needs."""
     cli = conflicting(tmp_path, f"test -e {tmp_path}/go && {BOTH}", limits={"attempts": 1})
@@ -144,6 +198,22 @@ def test_a_resolution_that_was_resumed_lands_without_another_word(tmp_path: Path
     assert cli("resume", "2", "--yes").code == 0
     assert cli("land", "1", "--yes").code == 0
     assert [line["landed_in"] for line in cli.json("list")] == [["main"], ["main"]]
+
+
+def test_a_resolution_that_a_person_went_on_with_lands_as_the_hint_says(tmp_path: Path) -> None:
+    """The tip that is accepted may be that of the run that resolved, and the shape is kept."""
+    cli = conflicting(tmp_path, f"test -e {tmp_path}/go && {BOTH}", limits={"attempts": 1})
+    assert cli("land", "--yes", "--resolve").code == 1
+    (tmp_path / "go").touch()
+    cli("retry", "2", "resolve")
+    assert cli("resume", "2", "--yes").code == 0
+    branch = f"holdfast/{runs_of(cli)[1]}"
+    moved = cli.project.git("commit-tree", f"{branch}^{{tree}}", "-p", branch, "-m", "by hand")
+    cli.project.git("update-ref", f"refs/heads/{branch}", moved)
+    hint = f"holdfast land 2 --squash --accept-branch {moved[:12]}"
+    assert f"`{hint}`" in cli("land", "--squash", "--yes").err
+    done = cli(*hint.split()[1:], "--yes")
+    assert (done.code, "01-try-it is in main (squash" in done.out) == (0, True), done.err
 
 
 def test_a_discarded_resolution_is_forgotten(tmp_path: Path) -> None:

@@ -177,6 +177,29 @@ def test_a_branch_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
     assert "which Holdfast did not push" in refused.err
 
 
+def test_a_branch_of_somebody_else_is_not_moved_forward_either(tmp_path: Path) -> None:
+    """Somebody made it where the run began: a pull request would take it over."""
+    user = hosted(tmp_path)
+    theirs = git(user.bare, "rev-parse", "main").strip()
+    git(user.bare, "branch", BRANCH, "main")
+    refused = user("land", "--pr", "--yes")
+    assert (refused.code, user.at_remote()) == (3, theirs)
+    assert "which Holdfast did not push" in refused.err
+
+
+def test_a_push_of_which_no_record_was_left_is_known_as_ours(tmp_path: Path) -> None:
+    """Killed after the push, before its ref is kept: what is pushed later replaces it all the same."""
+    user = hosted(tmp_path)
+    assert user("land", "--pr", "--yes").code == 0
+    pushed = user.at_remote()
+    user.cli.project.git("update-ref", "-d", f"refs/holdfast/{RUN}/pushed/origin")
+    later = user.cli.project.git("commit-tree", f"{BRANCH}^{{tree}}", "-p", BRANCH, "-m", "later")
+    user.cli.project.git("update-ref", f"refs/heads/{BRANCH}", later)
+    done = user("land", "--pr", "--yes", "--accept-branch", later)
+    assert (done.code, user.at_remote()) == (0, later), done.err
+    assert pushed != later
+
+
 def test_a_second_push_replaces_our_own_branch_alone(tmp_path: Path) -> None:
     """What we pushed before may be replaced, by compare-and-swap, even if the branch was rewritten since."""
     user = hosted(tmp_path)

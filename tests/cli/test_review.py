@@ -203,3 +203,11 @@ def test_a_user_who_leaves_the_pager_early_is_no_error(two: Cli) -> None:
 
 def _plain() -> dict[str, str]:
     return {"GIT_CONFIG_GLOBAL": os.devnull}
+
+
+def test_a_squashed_run_whose_branch_was_removed_was_not_discarded(completed: Cli) -> None:
+    """`review` says where its result is, as `status` does."""
+    assert completed("land", "--squash", "--yes").code == 0
+    assert completed("clean", "--branches", "--yes").code == 0
+    shown = completed("review").out
+    assert ("its result is in main" in shown, "discarded" in shown) == (True, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from holdfast.agents.consent import consent_digest
 from holdfast.agents.presets import presets_of
@@ -15,7 +16,6 @@ from holdfast.cli.output import CommandResult, as_json, command_result, say
 from holdfast.cli.prompts import confirm, is_interactive, require_yes
 from holdfast.cli.run_session import execute_visibly, exit_code
 from holdfast.core.ids import short_name
-from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError, LeaseHeldError, NeedsDecisionError
 from holdfast.repo.land_run import LandingConflictError, LandingMethod, require_branch
@@ -27,6 +27,7 @@ from holdfast.runner.landing.conflict_run import (
     create_conflict_run,
 )
 from holdfast.runner.landing.result_landing import (
+    LandingRequest,
     ResultToLand,
     conflict_refusal,
     land_result,
@@ -34,6 +35,8 @@ from holdfast.runner.landing.result_landing import (
     remove_landed_branches,
     resolving_runs,
     result_to_land,
+    run_landed_by,
+    waiting_run,
 )
 from holdfast.runner.mirror.staging_worktree import remove_staging
 from holdfast.runner.sandbox_setting import SandboxRequest
@@ -80,28 +83,64 @@ def execute(args: Namespace) -> int:
     """Land runs one after the other. Idempotent: what has landed before is named, and not asked about."""
     _refuse_lonely_options(args)
     with open_repo() as opened:
-        rows = [choose_latest_run(opened, name) for name in args.runs or [None]]
-        if args.pr:
-            from holdfast.cli.pull_request import make_pull_request
-
-            return _print([make_pull_request(opened, row, args) for row in rows], args)
-        done = []
-        for row in rows:
-            try:
-                done.append(command_result(opened, row.run, _land(opened, row, args)))
-            except ConflictRunRestsError as rests:
-                say(
-                    f"{row.run} has not landed: run {rests.run} rests. {_way_on(opened, row, rests.run)}",
-                    args,
-                )
-                return rests.code
-        return _print(done, args)
+        requests = [_request(opened, name, args) for name in args.runs or [None]]
+        done: list[CommandResult] = []
+        try:
+            for request in requests:
+                done.append(_land_or_push(opened, request, args))
+                _print_for_people(done[-1], args)
+        except ConflictRunRestsError as rests:
+            request = requests[len(done)]
+            way_on = _way_on(opened, request, rests.run)
+            say(f"{request.row.run} has not landed: run {rests.run} rests. {way_on}", args)
+            return rests.code
+        finally:
+            _print_for_programs(done, requests, args)
+    return ExitCode.DONE
 
 
-def _way_on(opened: OpenRepo, row: RunRow, resting: str) -> str:
+def _land_or_push(opened: OpenRepo, request: LandingRequest, args: Namespace) -> CommandResult:
+    if not args.pr:
+        return command_result(opened, request.row.run, _land(opened, request, args))
+    from holdfast.cli.pull_request import make_pull_request
+
+    return make_pull_request(opened, request, args)
+
+
+def _request(opened: OpenRepo, named: str | None, args: Namespace) -> LandingRequest:
+    """Return what to land. A run that resolves conflicts stands for the run whose result it lands.
+
+    If it is named, that goes into the branch for which it resolved them. Raises NeedsDecisionError if no run is named, and
+    the latest has nothing while another result waits.
+    """
+    chosen = choose_latest_run(opened, named)
+    row = run_landed_by(opened.journal, chosen)
+    if named is None and row.tip == row.base and (waiting := waiting_run(opened.repo, opened.journal)):
+        instead = LandingRequest(waiting, args.into or "", options=_shape(args))
+        raise NeedsDecisionError(
+            f"nothing of {row.run} has landed yet, and run {waiting.run} waits to be landed",
+            f"`{instead.command()}` lands the result that waits",
+        )
+    resolved_for = chosen.target if named is not None and row.run != chosen.run else ""
+    return LandingRequest(row, args.into or resolved_for, args.accept_branch or "", _shape(args))
+
+
+def _shape(args: Namespace) -> tuple[str, ...]:
+    """Return the options that say how to land, so that what is hinted at does it in the same way."""
+    flags = {
+        "--squash": args.squash,
+        "--rebase": args.rebase,
+        "--pr": args.pr,
+        "--delete-branch": args.delete_branch,
+    }
+    remote = ("--remote", args.remote) if args.remote else ()
+    return (*(name for name, is_set in flags.items() if is_set), *remote)
+
+
+def _way_on(opened: OpenRepo, request: LandingRequest, resting: str) -> str:
     """Return what lets the run go on that resolves the conflicts of another: what it waits for comes first."""
     state = opened.journal.load(resting).state()
-    again = f"`holdfast land {row.run} --resolve` goes on"
+    again = f"`{request.command('--resolve')}` goes on"
     if needs := needs_you(state):
         return f"{needs[0].task} {needs[0].words}: `{needs[0].command}`; then {again}."
     if any(task.status is TaskStatus.ABANDONED for task in state.tasks.values()):
@@ -109,7 +148,7 @@ def _way_on(opened: OpenRepo, row: RunRow, resting: str) -> str:
             f"`holdfast inspect {resting} {RESOLVE_TASK}` shows why its agents failed; "
             f"`holdfast retry {resting} {RESOLVE_TASK}` lets them try again (--hint and --agent help); then {again}."
         )
-    return f"`holdfast resume {resting}` or `holdfast land {row.run} --resolve` continues it."
+    return f"`holdfast resume {resting}` or `{request.command('--resolve')}` continues it."
 
 
 def _refuse_lonely_options(args: Namespace) -> None:
@@ -126,19 +165,25 @@ def _refuse_lonely_options(args: Namespace) -> None:
         )
 
 
-def _print(done: list[CommandResult], args: Namespace) -> int:
-    """Print what became of each run; for one run, programs get an object, for several a list."""
-    if args.json:
-        print(as_json(done[0] if len(done) == 1 else done))
-    else:
-        for one in done:
-            print("\n".join([one.detail, *(f"  {name}: {where}" for name, where in one.kept.items())]))
-    return ExitCode.DONE
+def _print_for_people(one: CommandResult, args: Namespace) -> None:
+    """Print what became of a run as soon as that is so: what comes next may fail."""
+    if not args.json:
+        print(
+            "\n".join([one.detail, *(f"  {name}: {where}" for name, where in one.kept.items())]), flush=True
+        )
 
 
-def _land(opened: OpenRepo, row: RunRow, args: Namespace) -> str:
+def _print_for_programs(
+    done: Sequence[CommandResult], requests: Sequence[LandingRequest], args: Namespace
+) -> None:
+    """Print what became of the runs: of one, an object; of several, a list, which is shorter if one was refused."""
+    if args.json and (done or len(requests) > 1):
+        print(as_json(done[0] if len(requests) == 1 else list(done)))
+
+
+def _land(opened: OpenRepo, request: LandingRequest, args: Namespace) -> str:
     """Land one run and return what became of it. Nothing is asked if there is nothing to do."""
-    result = result_to_land(opened.repo, opened.journal, row, args.into, args.accept_branch or "")
+    row, result = request.row, result_to_land(opened.repo, opened.journal, request)
     if result.is_empty:
         return f"Nothing of {row.run} has landed yet, so there is nothing to bring into {result.target}."
     method = (
@@ -156,7 +201,7 @@ def _land(opened: OpenRepo, row: RunRow, args: Namespace) -> str:
     sentence = _land_or_resolve(opened, result, method, args) + remove_staging(opened.repo, row)
     if args.delete_branch:
         # What was resolved meanwhile belongs to the result as well.
-        result = result_to_land(opened.repo, opened.journal, row, args.into, args.accept_branch or "")
+        result = result_to_land(opened.repo, opened.journal, request)
         removed = remove_landed_branches(opened.repo, result)
         sentence += f" Removed {', '.join(removed)}." if removed else ""
     return sentence
@@ -172,9 +217,7 @@ def _land_or_resolve(opened: OpenRepo, result: ResultToLand, method: LandingMeth
             landed = land_result(opened.repo, opened.journal, result, method)
         except LandingConflictError as conflict:
             _resolve(opened, result, conflict, args)
-            result = result_to_land(
-                opened.repo, opened.journal, result.row, args.into, args.accept_branch or ""
-            )
+            result = result_to_land(opened.repo, opened.journal, result.request)
         else:
             return landed_sentence(result, landed)
 
@@ -188,7 +231,7 @@ def _resolve(opened: OpenRepo, result: ResultToLand, conflict: LandingConflictEr
     if not files:
         raise NeedsDecisionError(
             f"task by task, {result.row.run} conflicts with {result.target} in {', '.join(conflict.files)}; as a whole it does not",
-            f"`holdfast land {result.row.run} --squash` lands it as one commit",
+            f"`{replace(result.request, options=('--squash',)).command()}` lands it as one commit",
         )
     first = result.results[0]
     begun = resolving_runs(opened.journal, first.run, first.tip, result.target)

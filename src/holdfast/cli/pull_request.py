@@ -21,7 +21,6 @@ from holdfast.cli.open_repo import OpenRepo
 from holdfast.cli.output import CommandResult, command_result, note
 from holdfast.cli.prompts import is_interactive, require_yes
 from holdfast.core.ids import pushed_ref, short_name
-from holdfast.core.projection import RunRow
 from holdfast.core.status import RunStatus
 from holdfast.errors import NeedsDecisionError
 from holdfast.process.programs import ToolResult, run_tool
@@ -39,7 +38,12 @@ from holdfast.repo.remotes import (
 )
 from holdfast.reporting.result_messages import pull_request_body, pull_request_title
 from holdfast.runner.health import settings_since
-from holdfast.runner.landing.result_landing import ResultToLand, result_to_land, result_trailers
+from holdfast.runner.landing.result_landing import (
+    LandingRequest,
+    ResultToLand,
+    result_to_land,
+    result_trailers,
+)
 from holdfast.views.text import one_line
 
 _TOOL_S = 120.0
@@ -58,22 +62,29 @@ class _PullRequest:
 
 
 class _PushedTo(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run was pushed to before. The address may hold a password, so a digest of it is kept."""
+    """Where a run was pushed to before. The address may hold a password, so a digest of it is kept.
+
+    `commits` were pushed there, or were about to be: it is written before a push, so a killed one is known as ours.
+    """
 
     remote: str = ""
     address: str = ""
+    commits: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, remote: Remote) -> _PushedTo:
-        return cls(
-            remote=remote.name,
-            address=hashlib.sha256(remote.url.encode("utf-8", "surrogateescape")).hexdigest(),
-        )
+    def of(cls, remote: Remote, commits: tuple[str, ...] = ()) -> _PushedTo:
+        address = hashlib.sha256(remote.url.encode("utf-8", "surrogateescape")).hexdigest()
+        return cls(remote=remote.name, address=address, commits=commits)
+
+    def is_at(self, remote: Remote) -> bool:
+        """Tell whether this is about a remote, at the address that it has now."""
+        return (self.remote, self.address) == (remote.name, _PushedTo.of(remote).address)
 
 
-def make_pull_request(opened: OpenRepo, row: RunRow, args: Namespace) -> CommandResult:
+def make_pull_request(opened: OpenRepo, request: LandingRequest, args: Namespace) -> CommandResult:
     """Push a run's result and open a pull request for it. A second time, push what is new and find the pull request."""
-    result = result_to_land(opened.repo, opened.journal, row, args.into, args.accept_branch or "")
+    row = request.row
+    result = result_to_land(opened.repo, opened.journal, request)
     if result.is_empty:
         return command_result(
             opened, row.run, f"Nothing of {row.run} has landed yet: there is nothing to push."
@@ -86,8 +97,8 @@ def make_pull_request(opened: OpenRepo, row: RunRow, args: Namespace) -> Command
     before = _pushed_before(opened, row.run)
     remote = remote_for(opened.repo, result.target, args.remote or before.remote)
     new = _new_settings(opened)
-    if before != _PushedTo.of(remote):
-        _require_known(remote, new, args)
+    if not before.is_at(remote):
+        _require_known(request, remote, new, args)
     branch = short_name(row.branch)
     target = branch_at_remote(opened.repo, remote, result.target)
     question = f"Push {branch} to {remote.name} ({remote.shown}) and open a pull request into {target}?"
@@ -98,17 +109,22 @@ def make_pull_request(opened: OpenRepo, row: RunRow, args: Namespace) -> Command
 
 
 def _push(opened: OpenRepo, result: ResultToLand, remote: Remote, branch: str, new: set[str]) -> bool:
-    ref = pushed_ref(result.row.run, remote.name)
+    """Push a result; tell whether it was not there yet. That it may be ours is written before, the ref after it."""
+    run, ref = result.row.run, pushed_ref(result.row.run, remote.name)
+    before = _pushed_before(opened, run)
+    recorded = (*(before.commits if before.is_at(remote) else ()), opened.repo.read_ref(ref))
+    ours = {commit for commit in recorded if commit}
+    intent = _PushedTo.of(remote, tuple(sorted(ours | {result.commit})))
+    write_durably(opened.directory(run).pushed_to, msgspec.json.encode(intent))
     pushed = push_branch(
         opened.repo,
         remote,
         branch,
         result.commit,
-        pushed_before=opened.repo.read_ref(ref),
+        pushed_before=ours,
         trusted=_trusted(opened, new),
     )
     opened.repo.keep(ref, result.commit)
-    write_durably(opened.directory(result.row.run).pushed_to, msgspec.json.encode(_PushedTo.of(remote)))
     return pushed
 
 
@@ -149,12 +165,12 @@ def _new_settings(opened: OpenRepo) -> set[str]:
     return set(settings_since(opened.repo, opened.journal, runs[0].row.run)) if runs else set()
 
 
-def _require_known(remote: Remote, new: set[str], args: Namespace) -> None:
+def _require_known(request: LandingRequest, remote: Remote, new: set[str], args: Namespace) -> None:
     """Raise NeedsDecisionError if an agent may have written the address, and nobody looks at it or named the remote."""
     if remote.setting in new and not args.remote and not (is_interactive() and not args.yes):
         raise NeedsDecisionError(
             f"the address of {remote.name} ({remote.shown}) is new in git since the first run began, by an agent or by you",
-            f"if it is yours: `holdfast land --pr --remote {remote.name}`",
+            f"if it is yours: `{request.command('--remote', remote.name)}`",
         )
 
 

@@ -30,6 +30,7 @@ from holdfast.runner.context import Observer
 from holdfast.runner.decisions.user_decisions import abandon
 from holdfast.runner.health import settings_since
 from holdfast.runner.landing.result_landing import (
+    LandingRequest,
     conflict_refusal,
     land_result,
     landed_sentence,
@@ -179,7 +180,7 @@ def execute_visibly(opened: OpenRepo, run: str, options: RunOptions, *, json: bo
 
 def land_now(opened: OpenRepo, row: RunRow) -> str:
     """Merge a run's result into the branch where the run began, and return what became of it."""
-    result = result_to_land(opened.repo, opened.journal, row, None)
+    result = result_to_land(opened.repo, opened.journal, LandingRequest(row))
     try:
         landed = land_result(opened.repo, opened.journal, result)
     except LandingConflictError as conflict:

@@ -6,7 +6,7 @@ Only this module sends anything anywhere, and only when the user asked for it. A
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
@@ -117,19 +117,19 @@ def push_branch(
     branch: str,
     commit: str,
     *,
-    pushed_before: str = "",
+    pushed_before: Collection[str] = (),
     trusted: Sequence[Setting] = (),
 ) -> bool:
     """Make a branch at a remote hold `commit`; tell whether it had to change. Idempotent.
 
-    It moves only from where we saw it, by compare-and-swap, and only if that is below `commit` or is what we pushed
-    before: work of others is never overwritten. Raises NeedsDecisionError.
+    It moves only from where we saw it, by compare-and-swap, and only if that is a commit that we pushed before: a branch
+    of somebody else is never moved, not even forward. Raises NeedsDecisionError.
     """
     ref = f"refs/heads/{branch}"
     there = _commit_at(repo, remote, ref, trusted)
     if there == commit:
         return False
-    if there and there != pushed_before and not repo.is_ancestor(there, commit):
+    if there and there not in pushed_before:
         raise NeedsDecisionError(
             f"{branch} at {remote.name} is at {there[:12]}, which Holdfast did not push: nothing was pushed",
             f"look at it; `git push {remote.name} :{branch}` removes it",

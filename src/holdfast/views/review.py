@@ -195,7 +195,7 @@ def _check(command: str, task: TaskRow, *, judged: bool) -> CheckView:
 def notes(source: ReviewSource) -> Iterator[str]:
     """Yield what is unusual about a run branch."""
     row, tip = source.row, source.facts.tip
-    if source.places.archive:
+    if source.places.archive and not source.places.branches:
         yield f"It was discarded; this is its archive, {source.places.archive}."
     elif not source.has_branch:
         landed = (

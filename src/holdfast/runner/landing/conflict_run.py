@@ -36,7 +36,7 @@ def conflict_plan(stored: StoredRun, result: ResultToLand, onto: str, agent: str
     if not chosen:
         raise HoldfastError(
             f"the plan of run {result.row.run} names no agent that could resolve the conflicts",
-            f"name one: `holdfast land {result.row.run} --resolve --agent AGENT`",
+            f"name one: `{result.request.command('--resolve', '--agent', 'AGENT')}`",
         )
     run, target = result.row.run, result.target
     task = Task(

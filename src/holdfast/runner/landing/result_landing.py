@@ -5,8 +5,9 @@ The merge queue, which brings tasks onto the run branch, is another module. Noth
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from holdfast.core.ids import archived_branch_ref, run_branch, short_name
 from holdfast.core.projection import RunRow
@@ -23,16 +24,40 @@ from holdfast.reporting.result_messages import merge_message, squash_message
 
 
 @dataclass(frozen=True, slots=True)
+class LandingRequest:
+    """What a user asks to land: a run, in the branch where it began or `into` another.
+
+    `accepted_tip`: as in `require_recorded_tip`. `options` say in which shape, as `land` takes them.
+    """
+
+    row: RunRow
+    into: str = ""
+    accepted_tip: str = ""
+    options: tuple[str, ...] = ()
+
+    def command(self, *more: str) -> str:
+        """Return the command that asks for this again, with other options besides."""
+        into = ("--into", self.into) if self.into else ()
+        accept = ("--accept-branch", self.accepted_tip) if self.accepted_tip else ()
+        return shlex.join(("holdfast", "land", self.row.run, *self.options, *into, *accept, *more))
+
+
+@dataclass(frozen=True, slots=True)
 class ResultToLand:
     """The result of a run for one branch: the commit that holds it, and the runs whose results that are, the run first.
 
     The others resolved conflicts between the run and the branch.
     """
 
-    row: RunRow
+    request: LandingRequest
     target: str
     commit: str
     results: tuple[RunTip, ...]
+
+    @property
+    def row(self) -> RunRow:
+        """The run."""
+        return self.request.row
 
     @property
     def is_empty(self) -> bool:
@@ -50,26 +75,34 @@ class ResultToLand:
         return bool(tip) and holds_result(repo, self.results[0], tip)
 
 
-def result_to_land(
-    repo: Repository, journal: JournalReader, row: RunRow, into: str | None, accepted_tip: str = ""
-) -> ResultToLand:
+def run_landed_by(journal: JournalReader, row: RunRow) -> RunRow:
+    """Return the run whose result a run lands: of one that resolves conflicts at `land`, the other; else itself."""
+    rows = {listing.row.run: listing.row for listing in journal.runs()}
+    while row.resolves is not None and row.resolves.run in rows:
+        row = rows[row.resolves.run]
+    return row
+
+
+def result_to_land(repo: Repository, journal: JournalReader, request: LandingRequest) -> ResultToLand:
     """Return what of a run would land where. Raises HoldfastError if there is no branch to land in, or nothing to land.
 
     A completed run that resolved the conflicts between this result and the branch stands for it.
     """
-    target = into or row.target
+    row = request.row
+    target = request.into or row.target
     if not target:
         raise HoldfastError(
-            f"run {row.run} began on no branch", "name the branch: `holdfast land --into BRANCH`"
+            f"run {row.run} began on no branch",
+            f"name the branch: `{request.command('--into', 'BRANCH')}`",
         )
-    tip = _result_tip(repo, row, accepted_tip)
+    tip = _result_tip(repo, request)
     results, commit = [RunTip(row.run, tip)], tip
     for resolving in reversed(resolving_runs(journal, row.run, tip, target)):
         if resolving.status is RunStatus.COMPLETED and not _is_discarded(repo, resolving):
-            resolved = _result_tip(repo, resolving)
+            resolved = _result_tip(repo, replace(request, row=resolving))
             commit = resolved if commit == tip else commit
             results.append(RunTip(resolving.run, resolved))
-    return ResultToLand(row, target, commit, tuple(results))
+    return ResultToLand(request, target, commit, tuple(results))
 
 
 def resolving_runs(journal: JournalReader, run: str, tip: str, target: str) -> list[RunRow]:
@@ -82,6 +115,16 @@ def resolving_runs(journal: JournalReader, run: str, tip: str, target: str) -> l
         and (row.resolves.run, row.resolves.tip, row.target) == (run, tip, target)
         and row.status is not RunStatus.ABANDONED
     ]
+
+
+def waiting_run(repo: Repository, journal: JournalReader) -> RunRow | None:
+    """Return the latest completed run whose result is on its run branch alone; None if there is none."""
+    rows = [listing.row for listing in journal.runs() if listing.row.status is RunStatus.COMPLETED]
+    for row in reversed(rows):
+        on_its_branch = row.tip != row.base and repo.read_ref(row.branch)
+        if on_its_branch and not result_places(repo.checkout, row).branches:
+            return run_landed_by(journal, row)
+    return None
 
 
 def land_result(
@@ -126,7 +169,7 @@ def conflict_refusal(result: ResultToLand, files: Sequence[str], resting: str = 
     begun = f" (run {resting} has begun)" if resting else ""
     return NeedsDecisionError(
         f"{target} and {run} changed the same lines of {', '.join(files)}",
-        f"`holdfast land {run} --resolve` lets an agent resolve them{begun}; "
+        f"`{result.request.command('--resolve')}` lets an agent resolve them{begun}; "
         f"by hand: `git switch {target}`, then `git merge {result.commit[:12]}`",
     )
 
@@ -150,13 +193,14 @@ def remove_landed_branches(repo: Repository, result: ResultToLand) -> list[str]:
 # -- the tip of a run branch ------------------------------------------------------------------------------------
 
 
-def _result_tip(repo: Repository, row: RunRow, accepted_tip: str = "") -> str:
+def _result_tip(repo: Repository, request: LandingRequest) -> str:
     """Return the commit with a run's result: of its branch, or of the archive if that was removed after it landed.
 
     Raises NeedsDecisionError if the user discarded it, ForeignCommitsError as `require_recorded_tip` does.
     """
+    row = request.row
     if repo.read_ref(row.branch):
-        return require_recorded_tip(repo, row, accepted_tip)
+        return require_recorded_tip(repo, request)
     if repo.read_ref(archived_branch_ref(row.run, row.tip)) and result_places(repo.checkout, row).branches:
         return row.tip
     raise no_branch(repo, row)
@@ -166,16 +210,18 @@ def _is_discarded(repo: Repository, row: RunRow) -> bool:
     return not repo.read_ref(row.branch) and not result_places(repo.checkout, row).branches
 
 
-def require_recorded_tip(repo: Repository, row: RunRow, accepted_tip: str = "") -> str:
+def require_recorded_tip(repo: Repository, request: LandingRequest) -> str:
     """Return the commit that a run branch is at, which is the one that the run's last landing left it at.
 
     Else somebody moved it, and nobody checked what it holds: raises ForeignCommitsError, unless the user accepts this tip.
     """
+    row, accepted = request.row, request.accepted_tip
     tip = repo.read_ref(row.branch)
     if not tip:
         raise no_branch(repo, row)
-    if tip == row.tip or (accepted_tip and tip.startswith(accepted_tip)):
+    if tip == row.tip or (accepted and tip.startswith(accepted)):
         return tip
+    again = replace(request, accepted_tip=tip[:12]).command()
     cut_short = (
         ""
         if row.status is RunStatus.COMPLETED
@@ -184,7 +230,7 @@ def require_recorded_tip(repo: Repository, row: RunRow, accepted_tip: str = "") 
     raise ForeignCommitsError(
         moved_branch(row, tip),
         f"`git diff {row.tip[:12]} {tip[:12]}` shows the difference. `git update-ref {row.branch} {row.tip}` puts it back; "
-        f"`holdfast land {row.run} --accept-branch {tip[:12]}` lands it as it is.{cut_short}",
+        f"`{again}` lands it as it is.{cut_short}",
     )
 
 
