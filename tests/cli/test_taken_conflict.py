@@ -97,3 +97,43 @@ def test_work_without_anything_of_what_landed_undoes_nothing(conflicting: Cli) -
     assert conflicting("resume", "--yes").code == 0
     assert git(conflicting.here, "show", f"{BRANCH}:a.txt") == "a"
     assert git(conflicting.here, "show", f"{BRANCH}:mine.txt") == "mine"
+
+
+def _conflict(cli: Cli) -> str:
+    """Give work that conflicts; return what the run said."""
+    assert cli("give", "b").code == 0
+    shown = cli("resume", "--yes")
+    assert shown.code == 3
+    return shown.out + shown.err
+
+
+def test_after_a_conflict_every_hint_says_take(conflicting: Cli) -> None:
+    """To give again what did not merge leads nowhere. No agent resolves it."""
+    said = _conflict(conflicting)
+    assert "b: conflicts in a.txt; `holdfast take` hands you the merge" in said
+    shown = said + conflicting("status").out
+    assert ("holdfast take 1 b" in shown, "holdfast give" in shown) == (True, False)
+    taken = conflicting("take", "b")
+    assert "Resolve the markers in a.txt." in taken.out
+    assert "holdfast give 1 b" in conflicting("status").out
+
+
+def test_the_merge_is_handed_over_also_after_a_resolution_was_refused(conflicting: Cli) -> None:
+    """As long as it is in no workspace of the person's."""
+    _conflict(conflicting)
+    (_workspace(conflicting) / "other.txt").write_text("more\n")
+    assert "already landed" in _conflict(conflicting)
+    assert "holdfast take 1 b" in conflicting("status").out
+    assert "a.txt" in conflicting("take", "b").out
+    assert "<<<<<<<" in (_workspace(conflicting) / "a.txt").read_text()
+    _resolve(conflicting)
+    _lands_at_once(conflicting)
+
+
+def test_a_merge_that_the_person_began_is_not_replaced(conflicting: Cli) -> None:
+    """`take` again changes nothing then."""
+    _conflict(conflicting)
+    git(_workspace(conflicting), "merge", "-q", BRANCH, check=False)
+    _resolve(conflicting)
+    assert conflicting("take", "b").code == 0
+    assert (_workspace(conflicting) / "a.txt").read_text() == "a\nmine\n"

@@ -31,6 +31,13 @@ def merge_under_way(repo: Repository, workspace: Workspace, landed: str) -> str:
     return "" if any(_has_markers(workspace, path) for path in unmerged) else found[1]
 
 
+def merges(repo: Repository, workspace: Workspace, landed: str) -> bool:
+    """Tell whether the person has merged a commit into the workspace, or is about to."""
+    heads = (decode_text(workspace.git_file(name)).strip() for name in ("HEAD", "MERGE_HEAD"))
+    commits = repo.ids_of(*(f"{head.removeprefix('ref: ') or '0'}^{{commit}}" for head in heads))
+    return any(repo.is_ancestor(landed, commit) for commit in commits if commit)
+
+
 def landed_below(repo: Repository, start: str, commit: str, landed: str) -> str:
     """Return the newest commit of the run branch that `commit` is based on; nothing if it is no newer than `start`."""
     newest = repo.merge_base(commit, landed) if commit and landed else ""
