@@ -156,3 +156,17 @@ def test_a_retry_that_cannot_be_is_refused_before_consent_is_asked_for(tmp_path:
     assert cli("run", "--yes").code == 1
     done = cli("retry", "a", "--agent", "other")
     assert (done.code, "that cannot be done now" in done.err, "Goal:" in done.err) == (2, True, False)
+
+
+def test_status_shows_what_is_true_after_a_retry(tmp_path: Path) -> None:
+    """What stopped the run is history, and the next agent is the one that was asked for. `retry` confirms all of it."""
+    agents = _agents(mine="exit 1", other="echo done > a.txt")
+    cli = Cli.of(
+        tmp_path / "p", {"id": "a", "prompt": "x"}, agent="mine", agents=agents, limits={"attempts": 1}
+    )
+    cli("run", "--yes")
+    assert "a abandoned" in cli("status").out
+    done = cli("retry", "a", "--agent", "other", "--hint", "use SQLite", "--clean", "--yes")
+    assert "again, with other, from a clean start, hint: use SQLite. " in done.out
+    shown = cli("status").out
+    assert ("abandoned" in shown, "other" in shown, "mine" in shown) == (False, True, False)

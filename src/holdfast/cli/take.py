@@ -14,6 +14,7 @@ from holdfast.cli.open_repo import OpenRepo, choose_task, open_repo
 from holdfast.cli.output import print_result
 from holdfast.cli.prompts import is_interactive
 from holdfast.core import events as ev
+from holdfast.core.projection import TaskRow
 from holdfast.core.status import TaskStatus
 from holdfast.errors import HoldfastError
 from holdfast.journal.protocol import StoredRun
@@ -43,7 +44,8 @@ def execute(args: Namespace) -> int:
         stored, task = choose_task(opened, args.run, args.task)
         run = stored.row.run
         path = _take(opened, stored, task)
-        detail = f"{task} is yours, in {path}\n`holdfast give {run} {task}` has your work checked and landed."
+        conflict = _conflict(opened.journal.load(run).state().tasks[task])
+        detail = f"{task} is yours, in {path}\n{conflict}`holdfast give {run} {task}` has your work checked and landed."
         # People have read the place already.
         kept = {"workspace": str(path)} if args.json else {}
         code = print_result(opened, run, detail, args, task=task, kept=kept)
@@ -54,9 +56,9 @@ def execute(args: Namespace) -> int:
 
 def _take(opened: OpenRepo, stored: StoredRun, task: str) -> Path:
     run, row = stored.row.run, stored.state().tasks[task]
-    path = taken_workspace(opened.repo, run, task, stored.plan.workspace).path
-    if is_theirs(row, path):
-        return path
+    workspace = taken_workspace(opened.repo, run, task, stored.plan.workspace)
+    if is_theirs(opened.repo, row, workspace):
+        return workspace.path
     # Otherwise an agent would be stopped, or the task taken, for a workspace that cannot be made.
     require_brought_files(opened.repo.checkout, stored.plan.workspace)
     if opened.holder(run) is None:
@@ -66,7 +68,14 @@ def _take(opened: OpenRepo, stored: StoredRun, task: str) -> Path:
         apply_decision(stored.state(), ev.TaskTaken(task=task))
         ask_runner(opened.directory(run), Request(action="take", task=task))
     _wait_until_theirs(opened, run, task)
-    return path
+    return workspace.path
+
+
+def _conflict(row: TaskRow) -> str:
+    """Return what there is to resolve in the workspace, as a line; empty if it is no merge that conflicts."""
+    if row.taken is None or not row.conflict or row.taken.start != row.conflict:
+        return ""
+    return f"What landed meanwhile conflicts with the work. Resolve the markers in {', '.join(row.conflict_files)}.\n"
 
 
 def _wait_until_theirs(opened: OpenRepo, run: str, task: str) -> None:

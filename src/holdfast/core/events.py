@@ -546,6 +546,8 @@ class MergeConflicted(AttemptEvent, frozen=True):
     carry: ObjectName
     files: tuple[str, ...]
     detail: str = ""
+    by_hand: bool = False
+    """Whether it is the work of a person, who resolves it."""
 
 
 class MergeRefused(AttemptEvent, frozen=True):

@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from holdfast.core import events as ev
 from holdfast.core.plan import Limits
 from holdfast.core.projection import Question, RunRow, Taken, TaskRow
-from holdfast.core.status import TaskStatus
+from holdfast.core.status import FailureKind, TaskStatus
 
 PERSON = "you"
 """Stands for the agent of an attempt that a person made by hand."""
 QUESTIONS_MAX = 20
 """How many questions an attempt may ask. An agent that asks more is not heard."""
+_MERGED_FAILURES = (FailureKind.CONFLICT, FailureKind.SIDE_LOST, FailureKind.MERGED_CHECK)
 
 
 def open_questions(task: TaskRow) -> tuple[Question, ...]:
@@ -61,8 +62,21 @@ def needed_from_person(run: str, task: TaskRow) -> str:
         return f'{task.id} asks: {question_line(asked[0])} (`holdfast answer {run} {task.id} "…"`)'
     if task.taken is None:
         return ""
-    command = "" if task.taken.given else f" (`holdfast give {run} {task.id}`)"
+    command = "" if task.taken.given else f" (`{next_command(run, task)}`)"
     return f"{task.id} is {taken_words(task)}{command}"
+
+
+def next_command(run: str, task: TaskRow) -> str:
+    """Return what the person who took a task types next."""
+    return f"holdfast {'take' if lacks_merge(task) else 'give'} {run} {task.id}"
+
+
+def lacks_merge(task: TaskRow) -> bool:
+    """Tell whether a person's work did not merge, and what it met was not put into the workspace yet: `take` again does that."""
+    taken, last = task.taken, task.failures[-1] if task.failures else None
+    if taken is None or not taken.ready or taken.given or last is None:
+        return False
+    return last.attempt == task.attempt and last.kind in _MERGED_FAILURES and taken.start != task.carry
 
 
 def question_line(asked: Question) -> str:

@@ -26,6 +26,7 @@ from holdfast.repo.files import closed_folders, copy_atomically, is_plain_direct
 from holdfast.repo.git import GitError, as_lines, decode_text
 from holdfast.repo.index import LISTING_S, changed_paths, temporary_index, tracked_changes, unkept_paths
 from holdfast.repo.index_additions import add_files
+from holdfast.repo.persons_merge import holds_landed, landed_below, merge_under_way
 from holdfast.repo.refs import list_refs
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace import Workspace
@@ -88,19 +89,24 @@ def commit_work(
     archive: str,
     *,
     look_behind: bool = False,
-    always_own: bool = False,
+    by_hand_on: str = "",
 ) -> WorkCommit:
     """Commit all that a workspace holds and keep it at `ref`, after the agent is dead.
 
-    Commits the agent made itself are kept below ours; if they hold everything, the last one is the work, unless there is
-    `always_own` one with our message. If it moved to a history without `start`, that history is kept
-    at the ref `archive` and our commit follows `start`. With `look_behind`, what is not part of it is listed. Safe to repeat after a crash: finds our commit.
+    Commits the agent made itself are kept below ours; if they hold everything, the last one is the work. If it moved to a
+    history without `start`, that history is kept at the ref `archive` and our commit follows `start`. With `look_behind`,
+    what is not part of it is listed. Safe to repeat after a crash: finds our commit.
+
+    A person's work, done while the run branch was at `by_hand_on` or below it, always gets a commit with our message, and
+    what the person merged from the run branch is below it.
     """
     workspace.require_present()
-    head = agent_head(repo, workspace, ref)
+    head = agent_head(repo, workspace, ref, by_hand_on)
     remarks: list[str] = []
     parent = head
-    if head != start and not (head and repo.is_ancestor(start, head)):
+    merged = merge_under_way(repo, workspace, by_hand_on)
+    newest = merged or landed_below(repo, start, head, by_hand_on)
+    if head != start and not (head and (newest or repo.is_ancestor(start, head))):
         remarks.append(_archive_stray_head(repo, head, archive))
         parent = start
     elif left_out := left_out_in_commits(repo, workspace, head):
@@ -111,9 +117,15 @@ def commit_work(
         parent = start
     remarks += _archive_other_commits(repo, workspace, head, archive)
     found = tree_of_workspace(repo, workspace, parent, look_behind=look_behind)
+    if newest and not holds_landed(repo, start, newest, found.tree):
+        repo.keep(archive, head or start)
+        remarks.append(f"Nothing of {newest[:12]} is in the files; your own commits are kept at {archive}.")
+        parent, merged = start, ""
     # Even work that changed nothing gets a commit of its own: a merge needs a second parent to prove it landed.
-    reuses = parent != start and not always_own
-    commit = commit_on_ref(repo, found.tree, parent, ref, lambda: message, may_reuse_parent=reuses)
+    reuses = parent != start and not by_hand_on
+    commit = commit_on_ref(
+        repo, found.tree, parent, ref, lambda: message, may_reuse_parent=reuses, merged=merged
+    )
     changed, pointers = _changes(repo, start, commit)
     problems = [
         f"{path} points to a commit of another repository; its files are not part of it." for path in pointers
@@ -132,21 +144,23 @@ def commit_on_ref(
     message: Callable[[], str],
     *,
     may_reuse_parent: bool,
+    merged: str = "",
     logged: bool = False,
 ) -> str:
     """Return a commit with this tree on top of `parent`, or `parent` itself if it has the tree; `ref` holds it.
 
-    The commits that a `logged` ref held before stay reachable.
+    If a commit was `merged` into the tree, it is the second parent. The commits that a `logged` ref held before stay reachable.
     """
-    parents_tree, before, tree_before, parent_before = repo.ids_of(
-        f"{parent}^{{tree}}", ref, f"{ref}^{{tree}}", f"{ref}^1"
+    parents_tree, before, *made_before = repo.ids_of(
+        f"{parent}^{{tree}}", ref, f"{ref}^{{tree}}", f"{ref}^1", f"{ref}^2"
     )
     if may_reuse_parent and tree == parents_tree:
         commit = parent
-    elif (tree_before, parent_before) == (tree, parent):
+    elif made_before == [tree, parent, merged]:
         commit = before
     else:
-        commit = repo.private_git.commit_tree(tree, parent, message=message())
+        parents = [parent, merged] if merged else [parent]
+        commit = repo.private_git.commit_tree(tree, *parents, message=message())
     if commit == before:
         repo.ref_updates.sync(ref)  # whoever moved it may have been killed before it was on disk
     else:
@@ -154,14 +168,14 @@ def commit_on_ref(
     return commit
 
 
-def agent_head(repo: Repository, workspace: Workspace, ref: str) -> str:
+def agent_head(repo: Repository, workspace: Workspace, ref: str, landed: str = "") -> str:
     """Return the commit that the workspace is on, or an empty string if it is gone, invalid, not all there, malformed or others'.
 
-    `ref` is where the work of its task is kept. Git is not asked where it is: it would read configuration that the agent
+    `ref` is where the work of its task is kept. What is in `landed` may be in a person's history. Git is not asked where it is: it would read configuration that the agent
     controls.
     """
     head, start = _head_of_workspace(repo, workspace), workspace.start()
-    return head if head in ("", start) or _is_own_work(repo, start, head, ref) else ""
+    return head if head in ("", start) or _is_own_work(repo, start, head, ref, landed) else ""
 
 
 def left_out_in_commits(repo: Repository, workspace: Workspace, head: str) -> list[str]:
@@ -175,14 +189,14 @@ def left_out_in_commits(repo: Repository, workspace: Workspace, head: str) -> li
     return [path for path in paths if any(f"{one}/".startswith(f"{path}/") for one in found)]
 
 
-def _is_own_work(repo: Repository, start: str, head: str, ref: str) -> bool:
-    """Tell whether no commit from `start` to `head` is the work of another task, or a landing.
+def _is_own_work(repo: Repository, start: str, head: str, ref: str, landed: str) -> bool:
+    """Tell whether no commit from `start` to `head` is the work of another task, or a landing; those in `landed` are passed over.
 
     An agent can find and check out such a commit. Its own files lack what that one brought, and yet it would be merged.
     """
-    own, known = attempts_of_ref(ref), list_refs(repo, ALL_RUN_REFS, ALL_RUN_BRANCHES)
-    others = [commit for name, commit in known.items() if is_work_ref(name) and not name.startswith(own)]
-    lines = [head, *([f"^{start}"] if start else [])]
+    own, refs = attempts_of_ref(ref), list_refs(repo, ALL_RUN_REFS, ALL_RUN_BRANCHES)
+    others = [commit for name, commit in refs.items() if is_work_ref(name) and not name.startswith(own)]
+    lines = [head, *(f"^{known}" for known in (start, landed) if known)]
     count = partial(repo.git.text, "rev-list", "--count", "--stdin")
     return count(stdin=as_lines(lines)) == count(stdin=as_lines([*lines, *(f"^{one}" for one in others)]))
 

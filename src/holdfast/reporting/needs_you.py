@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.people import open_questions, question_line, taken_words
+from holdfast.core.people import next_command, open_questions, question_line, taken_words
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_OVER, TaskStatus
@@ -51,7 +51,7 @@ def need_of(run: str, task: TaskRow) -> NeedOfTask | None:
     return NeedOfTask(
         task=task.id,
         words=_short(f"is {taken_words(task)}"),
-        command=f"holdfast give {run} {task.id}",
+        command=next_command(run, task),
         taken=True,
     )
 

@@ -21,6 +21,7 @@ from holdfast.core.events import (
     BaseChecked,
     ChecksFailed,
     Event,
+    MergeConflicted,
     MergeRefused,
     PauseRequested,
     PlanAmended,
@@ -90,7 +91,7 @@ _SENTENCES = {
     "ProgressReported": "",
     "LandingStarted": "",
     "MergePrepared": "",
-    "MergeConflicted": "{task}: conflicts in {files}; a fresh agent resolves them",
+    "MergeConflicted": "{task}: conflicts in {files}; {how}",
     "MergeRefused": "{task}: the merged tree failed: {error}",
     "LandingInterrupted": "{task}: landing cut short; back in the merge queue",
     "TaskLanded": "{task}: landed as {commit:.12}",
@@ -141,7 +142,7 @@ def event_sentence(event: Event) -> str:
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else value
         for name, value in msgspec.structs.asdict(event).items()
     }
-    fields["retried"] = _retried(event) if isinstance(event, TaskRetried) else ""
+    fields["retried"] = retry_wishes(event) if isinstance(event, TaskRetried) else ""
     fields["how"] = _how(event)
     if isinstance(event, RunBlocked):
         fields["reason"] = _short_reason(event.reason)
@@ -172,6 +173,8 @@ def _how(event: Event) -> str:
             "budget": "ended with the budget of the run; its work is kept, no attempt is charged",
         }
         return by_cause.get(event.cause, f"cut short by a {event.cause}; its work is kept")
+    if isinstance(event, MergeConflicted):
+        return "`holdfast take` hands you the merge" if event.by_hand else "a fresh agent resolves them"
     if not isinstance(event, AttemptStarted):
         return ""
     if event.session:
@@ -194,7 +197,7 @@ def _short_reason(reason: str) -> str:
     return reason if fits else reason.partition("\n")[0].partition(": `")[0]
 
 
-def _retried(event: TaskRetried) -> str:
+def retry_wishes(event: TaskRetried) -> str:
     """Say what a person wants of the next attempts."""
     parts = (
         f", with {event.agent}" if event.agent else "",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from holdfast.core.decide import reason_now
 from holdfast.core.facts import NOWHERE, Presence, ResultPlaces
 from holdfast.core.ids import short_name
 from holdfast.core.plan import Plan, Stage, Task
@@ -55,13 +56,13 @@ _INTERRUPTIONS = {
 }
 
 
-def describe_ending(row: RunRow, rest: Rest) -> str:
+def describe_ending(row: RunRow, rest: Rest, reason: str) -> str:
     """Return why a run rests or what a live one is about to do; empty if its status is enough."""
     if rest.ending in INTERRUPTED:
         sign = timestamp(rest.last_sign)
         return f"{_INTERRUPTIONS[rest.ending]}; last sign of life {sign}; no recorded work is lost"
-    if row.reason:
-        return row.reason
+    if reason:
+        return reason
     if rest.ending is not Ending.RUNNING:
         return ""
     if row.stopping:
@@ -220,7 +221,13 @@ def status_view(
     statuses = displayed_task_statuses(state)
     at_work = _at_work(stored, signs, now, held=holder is not None)
     return StatusView(
-        run=_run(stored, holder, _rest(stored, holder is not None, boot_id, signs), places),
+        run=_run(
+            stored,
+            holder,
+            _rest(stored, holder is not None, boot_id, signs),
+            places,
+            reason_now(state, now) if holder is None else state.row.reason,
+        ),
         stages=tuple(_stage(state, stage, statuses, at_work) for stage in state.plan.stages),
         tasks=tuple(
             _task(state, stage, task, statuses, signs.get(task.id), now, at_work)
@@ -249,6 +256,12 @@ def _at_work(stored: StoredRun, signs: Mapping[str, AgentSign], now: float, *, h
     return seconds
 
 
+def _agent(row: TaskRow) -> str:
+    """Return the agent of a task's latest attempt, or the one that a person wants for the next; empty if there is neither."""
+    wanted = row.agent if row.status is TaskStatus.PENDING else ""
+    return wanted or row.latest.agent
+
+
 def agent_of(plan: Plan, task: Task) -> str:
     """Return the name of the agent that works on a task."""
     return RUN_TASK_AGENT if task.run else task.agent or plan.agent
@@ -259,7 +272,7 @@ def _rest(stored: StoredRun, held: bool, boot_id: str, signs: Mapping[str, Agent
     return rest_of(ending, stored.updated_at, max((sign.heard_at for sign in signs.values()), default=0.0))
 
 
-def _run(stored: StoredRun, holder: str | None, rest: Rest, places: ResultPlaces) -> RunView:
+def _run(stored: StoredRun, holder: str | None, rest: Rest, places: ResultPlaces, reason: str) -> RunView:
     row, held = stored.row, holder is not None
     ticked = stored.plan.ticked_list(row.ticking)
     return RunView(
@@ -272,7 +285,7 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, places: ResultPlaces
         started_at=timestamp(stored.started_at),
         updated_at=timestamp(stored.updated_at),
         resumable=is_resumable(row, held=held),
-        detail=describe_ending(row, rest),
+        detail=describe_ending(row, rest, reason),
         ending=rest.ending,
         last_sign_at=timestamp(rest.last_sign),
         held_by=holder,
@@ -325,7 +338,7 @@ def _task(
         stage=stage.id,
         status=statuses[task.id],
         attempts=row.attempt,
-        agent=row.latest.agent or agent_of(state.plan, task),
+        agent=_agent(row) or agent_of(state.plan, task),
         merge_commit=row.merge_commit or None,
         progress=progress_of(row),
         error=(need.words if need else row.error) or _blockers(state, task, statuses) or None,

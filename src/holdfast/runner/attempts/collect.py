@@ -166,7 +166,7 @@ def commit_attempt(context: RunContext, task: TaskRow, workspace: Workspace, sub
         message,
         stray,
         look_behind=checked,
-        always_own=by_hand,
+        by_hand_on=context.state.row.tip if by_hand else "",
     )
 
 

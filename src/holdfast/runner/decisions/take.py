@@ -9,20 +9,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from holdfast.core import events as ev
-from holdfast.core.people import is_being_handed_over, start_by_hand
+from holdfast.core.people import is_being_handed_over, lacks_merge, start_by_hand
 from holdfast.core.projection import TaskRow
-from holdfast.core.status import FailureKind, TaskStatus
+from holdfast.core.status import TaskStatus
 from holdfast.journal.protocol import Journal
 from holdfast.repo.files import is_plain_directory
+from holdfast.repo.persons_merge import merges
 from holdfast.repo.repository import Repository
 from holdfast.repo.taken_workspaces import prepare_taken, taken_workspace
+from holdfast.repo.workspace import Workspace
 from holdfast.runner.attempts.person import handed_over
 from holdfast.runner.context import Observer
 from holdfast.runner.decisions.user_decisions import deciding, stop_leftover_agents
 from holdfast.system_errors import doing
 
 _UNDER_WAY = (TaskStatus.RUNNING, TaskStatus.VERIFYING, TaskStatus.MERGING)
-_MERGED_FAILURES = (FailureKind.CONFLICT, FailureKind.MERGED_CHECK)
 
 
 def take_task(repo: Repository, journal: Journal, run: str, task: str, observer: Observer) -> Path:
@@ -36,7 +37,7 @@ def take_task(repo: Repository, journal: Journal, run: str, task: str, observer:
     with deciding(repo, journal, run) as (state, record):
         row = state.tasks[task]
         workspace = taken_workspace(repo, run, task, state.plan.workspace)
-        if is_theirs(row, workspace.path):
+        if is_theirs(repo, row, workspace):
             return workspace.path
         start = start_by_hand(state.row, row)
         begin = ev.HandOverStarted(task=task, start=start)
@@ -52,13 +53,11 @@ def take_task(repo: Repository, journal: Journal, run: str, task: str, observer:
         return path
 
 
-def is_theirs(row: TaskRow, workspace: Path) -> bool:
+def is_theirs(repo: Repository, row: TaskRow, workspace: Workspace) -> bool:
     """Tell whether a person has a task and need not be handed anything: the workspace is there, and up to date.
 
-    If their work did not merge, they have to be given what it met: then the task is taken anew.
+    If their work did not merge, they have to be given what it met, unless they merged that themselves: then the task is taken anew.
     """
-    if row.taken is None or not row.taken.ready or not is_plain_directory(workspace):
+    if row.taken is None or not row.taken.ready or not is_plain_directory(workspace.path):
         return False
-    last = row.failures[-1] if row.failures else None
-    needs_merge = last is not None and last.attempt == row.attempt and last.kind in _MERGED_FAILURES
-    return bool(row.taken.given) or not needs_merge or row.taken.start == row.carry
+    return not lacks_merge(row) or merges(repo, workspace, f"{row.carry}^1")

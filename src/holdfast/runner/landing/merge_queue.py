@@ -128,7 +128,7 @@ async def _after_lost_race(context: RunContext, prepared: list[_Prepared], tip: 
 
 
 def _keep_conflict(context: RunContext, task: TaskRow, onto: str, conflict: Conflicted) -> ev.Event:
-    """Commit both sides with the markers in them, for a fresh agent to resolve."""
+    """Commit both sides with the markers in them, for a fresh agent, or the person who took the task, to resolve."""
     commit = commit_merge(context.repo, conflict.tree, onto, task.latest.head, _message(context, task))
     context.repo.keep(ids.merged_ref(context.run, task.id, task.attempt), commit)
     return ev.MergeConflicted(
@@ -138,6 +138,7 @@ def _keep_conflict(context: RunContext, task: TaskRow, onto: str, conflict: Conf
         carry=commit,
         files=conflict.files,
         detail=conflict.detail,
+        by_hand=task.latest.kind is AttemptKind.PERSON,
     )
 
 
