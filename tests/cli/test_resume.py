@@ -73,6 +73,22 @@ def test_an_agent_chosen_for_the_run_is_no_change_of_the_plan_file(tmp_path: Pat
     assert "has changed" not in cli("resume", "--dry-run").out
 
 
+def test_the_dry_run_knows_that_the_budget_of_the_run_is_spent(tmp_path: Path) -> None:
+    """Just resuming would block at once. What raises the budget is named, also as the last hint of all."""
+    agent = {"command": ["sh", "-c", "holdfast report cost 2; exit 3"]}
+    tasks = ({"id": "a", "prompt": "do it"}, {"id": "b", "prompt": "do it"})
+    limits = {"attempts": 3, "jobs": 1, "cost_usd": 1}
+    cli = Cli.of(tmp_path / "p", *tasks, agent="one", agents={"one": agent}, limits=limits)
+    raises = "holdfast resume 1 --cost-usd N"
+    done = cli("run", "--yes")
+    assert (done.code, raises in done.out.strip().splitlines()[-2]) == (3, True), done.out
+    assert raises in cli("status").out.strip().splitlines()[-1]
+    assert {task["move"] for task in cli.json("resume", "--dry-run")["report"]["tasks"]} == {"wait"}
+    assert raises in cli("resume", "--dry-run").out
+    raised = cli.json("resume", "--dry-run", "--cost-usd", "9")["report"]["tasks"]
+    assert {task["move"] for task in raised} == {"redo", "run"}
+
+
 @pytest.fixture(scope="module")
 def long_names(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     """A run that rests, whose tasks have long ids and long errors, only to look at."""

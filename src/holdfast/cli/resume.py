@@ -224,14 +224,22 @@ def _recovery_view(opened: ReadOnlyRepo, run: str, args: Namespace) -> RecoveryV
     again = _require_failed(state) if args.failed_only else ()
     only = again or _named_tasks(state, args)
     chosen = frozenset(only) if only else None
-    options = RunOptions(jobs=args.jobs, only=chosen, accepted_tip=args.accept_branch or "")
+    options = RunOptions(
+        jobs=args.jobs,
+        only=chosen,
+        tokens=args.tokens,
+        cost_usd=args.cost_usd,
+        accepted_tip=args.accept_branch or "",
+    )
     decisions: list[ev.Event] = [*accepted, *(ev.TaskRetried(task=task) for task in again)]
     view = current_status(opened, run).run
     report = preview_resume(repo, open_fleet(repo.state_dir.fleet), journal, run, options, decisions)
     effects = [*_waiver_effects(state, accepted, view.held_by), *_run_effects(view, only, args)]
     if edited := edited_plan_words(state, opened.checkout):
         effects.append(edited)
-    words = options_as_typed(args, "failed_only", "only", "accept", "accept_branch", "jobs", "land")
+    words = options_as_typed(
+        args, "failed_only", "only", "accept", "accept_branch", "jobs", "tokens", "cost_usd", "land"
+    )
     return recovery_view(view, report, effects, f" {shlex.join(words)}" if words else "")
 
 

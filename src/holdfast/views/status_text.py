@@ -210,6 +210,9 @@ def _ways_to_continue(run: RunView, view: StatusView) -> Iterator[str]:
         others = f" ({', '.join(stuck[1:_STUCK_NAMED])} too)" if stuck[1:] else ""
         yield f"`holdfast inspect {run.id} {stuck[0]}` shows why {stuck[0]} failed{others};"
         yield f"`holdfast retry {run.id} {stuck[0]}` runs it again, `holdfast skip {run.id} {stuck[0]}` skips it;"
+    if view.way_out:
+        yield view.way_out
+        return
     if stuck or view.needs_you:
         yield f"then `holdfast resume {run.id}` continues."
         return
