@@ -154,7 +154,7 @@ class RunState:
         return self.plan.resume_mode(self.specs[task.id], task.latest.agent) == "clean"
 
     def starts_clean_if_lost(self, task: TaskRow) -> bool:
-        """Tell the same for an attempt that is lost: one that has only begun is not continued, either."""
+        """Tell the same for an attempt that is lost by accident: one that has only begun is not continued, either."""
         return self.starts_clean(task) or began_too_recently(task, self.plan.limits)
 
     def carry_or_set_aside(self, task: TaskRow, commit: str, *, lost: bool = False) -> tuple[str, str]:

@@ -187,9 +187,8 @@ def _preview_running(state: RunState, task: TaskRow, sighting: Sighting) -> Task
     ended = sighting.exit
     if ended is None or sign_of(ended) not in _CUT_SHORT or task.latest.halt is not None:
         return TaskPreview(task.id, *_BY_PRESENCE[sighting.presence])
-    if ended.reason is ExitReason.CANCELLED:  # stopped from outside, which is not charged
-        return TaskPreview(task.id, *_BY_PRESENCE[Presence.LOST])
-    if task.charged + 1 >= state.limits_of(task.id).attempts:
+    is_stopped = ended.reason is ExitReason.CANCELLED  # from outside, which is not charged
+    if not is_stopped and task.charged + 1 >= state.limits_of(task.id).attempts:
         why = f"{ending_words(ended)}; its work is saved, and that was its last attempt"
         return TaskPreview(task.id, ResumeAction.COLLECT, why)
     if state.starts_clean(task):
