@@ -326,3 +326,18 @@ def test_what_a_new_task_is_to_do_is_shown(blocked: Cli) -> None:
     said = blocked("amend", "--dry-run").out
     assert ("needs: a" in said, "agent: claude" in said) == (True, True)
     assert " ".join(said.split()).count("Limit the requests") == 6
+
+
+def test_an_agent_that_was_agreed_to_for_a_task_needs_no_new_agreement_after_an_amendment(
+    tmp_path: Path,
+) -> None:
+    """The user said yes to the agent and to the amended plan: the run goes on without a question."""
+    agents = {"mine": {"command": ["false"]}, "other": {"command": ["sh", "-c", "echo done > out.txt"]}}
+    task = {"id": "a", "prompt": "do it"}
+    cli = Cli.of(tmp_path / "p", task, agent="mine", agents=agents, limits={"attempts": 1})
+    assert cli("run", "--yes").code == 1
+    assert cli("retry", "a", "--agent", "other", "--yes").code == 0
+    cli.plan(task, agent="mine", agents=agents, limits={"attempts": 1}, verify=["test -e out.txt"])
+    assert cli("amend", "--yes").code == 0
+    done = cli("resume")
+    assert (done.code, cli.run_status()) == (0, "completed"), done.err

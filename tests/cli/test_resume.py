@@ -49,6 +49,46 @@ def test_the_report_fits_the_terminal(blocked: Cli) -> None:
     assert max(map(len, blocked("resume", "--dry-run", COLUMNS="").out.splitlines())) <= 120
 
 
+def test_whoever_edited_the_plan_file_hears_what_gives_it_to_the_run(blocked: Cli) -> None:
+    """The report, the menu and the resume itself say it. A file that is no plan, or says the same, is not mentioned."""
+    told = "plan.json has changed since; `holdfast amend 1` gives the run the changed plan"
+    plan = (blocked.here / "plan.json").read_text()
+    assert "has changed" not in blocked("resume", "--dry-run").out
+    write(blocked.here / "plan.json", plan.replace("exit 3", "exit 4"))
+    assert told in " ".join(blocked("resume", "--dry-run").out.split())
+    assert told in " ".join(on_terminal(blocked, "resume", answers="q")[1].split())
+    assert told in " ".join(blocked("resume").err.split())
+    write(blocked.here / "plan.json", plan[:-5])
+    assert "has changed" not in blocked("resume", "--dry-run").out
+
+
+def test_an_agent_chosen_for_the_run_is_no_change_of_the_plan_file(tmp_path: Path) -> None:
+    """`run --agent` leaves the file as it is."""
+    agent = {"command": ["sh", "-c", "exit 3"]}
+    task = {"id": "a", "prompt": "do it"}
+    cli = Cli.of(
+        tmp_path / "p", task, agent="one", agents={"one": agent, "two": agent}, limits={"attempts": 1}
+    )
+    assert cli("run", "--yes", "--agent", "two").code == 1
+    assert "has changed" not in cli("resume", "--dry-run").out
+
+
+def test_the_dry_run_knows_that_the_budget_of_the_run_is_spent(tmp_path: Path) -> None:
+    """Just resuming would block at once. What raises the budget is named, also as the last hint of all."""
+    agent = {"command": ["sh", "-c", "holdfast report cost 2; exit 3"]}
+    tasks = ({"id": "a", "prompt": "do it"}, {"id": "b", "prompt": "do it"})
+    limits = {"attempts": 3, "jobs": 1, "cost_usd": 1}
+    cli = Cli.of(tmp_path / "p", *tasks, agent="one", agents={"one": agent}, limits=limits)
+    raises = "holdfast resume 1 --cost-usd N"
+    done = cli("run", "--yes")
+    assert (done.code, raises in done.out.strip().splitlines()[-2]) == (3, True), done.out
+    assert raises in cli("status").out.strip().splitlines()[-1]
+    assert {task["move"] for task in cli.json("resume", "--dry-run")["report"]["tasks"]} == {"wait"}
+    assert raises in cli("resume", "--dry-run").out
+    raised = cli.json("resume", "--dry-run", "--cost-usd", "9")["report"]["tasks"]
+    assert {task["move"] for task in raised} == {"redo", "run"}
+
+
 @pytest.fixture(scope="module")
 def long_names(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     """A run that rests, whose tasks have long ids and long errors, only to look at."""

@@ -89,6 +89,18 @@ def test_why_a_base_is_red_is_told_once(tmp_path: Path, said: str) -> None:
     assert "`holdfast resume 3 --accept-base`" in screen
 
 
+@pytest.mark.parametrize(
+    ("check", "helps"), [("false", "--accept-base"), ("no-such-program-here", "`holdfast amend")]
+)
+def test_the_last_hint_for_a_failing_base_is_the_one_that_helps(
+    tmp_path: Path, check: str, helps: str
+) -> None:
+    """Just resuming would check the same base again."""
+    cli = cli_of(tmp_path / "p", check)
+    assert run_agreed(cli).code == 3
+    assert helps in cli("status").out.strip().splitlines()[-1]
+
+
 def test_going_on_with_a_red_base_is_remembered(tmp_path: Path) -> None:
     """Many checks only the tasks make pass: accepted once, the base is not asked about again in this run."""
     gate = Fifo(tmp_path / "gate")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import Cli, on_terminal, writes
+from tests.support.command import Cli, fails, on_terminal, writes
 from tests.support.repositories import git
 
 
@@ -36,6 +36,27 @@ def test_a_run_is_drawn_on_a_terminal_and_plain_with_no_color(tmp_path: Path) ->
     assert (code, "\x1b[" in screen) == (0, True)
     code, screen = on_terminal(cli, "run", "--yes", answers="", NO_COLOR="1")
     assert (code, "\x1b[" in screen) == (0, False)
+
+
+@pytest.mark.parametrize(
+    "words", [("resume", "--dry-run"), ("status",), ("list",)], ids=lambda words: words[0]
+)
+def test_lines_are_as_long_as_the_terminal_is_wide(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Few shells export COLUMNS: the terminal itself is asked. What does not fit is folded, and no commit is cut."""
+    goal = "Compare the prices"
+    cli = Cli.of(
+        tmp_path / "p",
+        writes("read-the-prices"),
+        fails("compare-the-prices", needs=["read-the-prices"]),
+        goal=goal,
+    )
+    assert cli("run", "--yes").code == 1
+    code, screen = on_terminal(cli, *words, answers="", columns="64", COLUMNS="")
+    assert code == 0, screen
+    table = screen.split("`holdfast")[0].splitlines()
+    assert max(map(len, table)) <= 64, screen
+    assert goal in screen
+    assert words == ("list",) or cli.task("read-the-prices")["merge_commit"][:12] in screen
 
 
 EVIL = "\x1b]0;owned\x07 \x1b[2J\x9b2J \u202e\x08\rgone"

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -141,9 +142,10 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def on_terminal(cli: Cli, *args: str, answers: str, **env: str) -> tuple[int, str]:
+def on_terminal(cli: Cli, *args: str, answers: str, columns: str = "0", **env: str) -> tuple[int, str]:
     """Run a command on a terminal of its own, typing `answers` beforehand; return its code and screen."""
     keyboard, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (0, int(columns)))
     os.write(keyboard, answers.encode())
     process = subprocess.Popen(
         [*COMMAND, *args],

@@ -124,7 +124,7 @@ def _agree(opened: OpenRepo, run: str, wanted: Plan, args: Namespace, *, restart
     amendment(state, wanted, restart=restart)
     if not args.json:
         say(amendment_text(amendment_view(run, planned, restart=restart, amended=False)), args)
-    agree_to_amendment(opened.journal, run, state.plan, wanted, planned.plan, opened.checkout, yes=args.yes)
+    agree_to_amendment(opened.journal, state, wanted, planned.plan, opened.checkout, yes=args.yes)
 
 
 def _goal(args: Namespace) -> str | None:

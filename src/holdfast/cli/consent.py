@@ -17,6 +17,7 @@ from holdfast.agents.presets import Preset, Presets, presets_of, require_agents
 from holdfast.cli.open_repo import open_repo
 from holdfast.cli.prompts import confirm, is_interactive
 from holdfast.core.plan import Plan
+from holdfast.core.state import RunState
 from holdfast.core.status import NetworkAccess
 from holdfast.errors import NeedsDecisionError
 from holdfast.journal.protocol import Journal
@@ -59,16 +60,20 @@ def require_consent(
 
 
 def agree_to_amendment(
-    journal: Journal, run: str, before: Plan, wanted: Plan, amended: Plan, checkout: Path, *, yes: bool
+    journal: Journal, state: RunState, wanted: Plan, amended: Plan, checkout: Path, *, yes: bool
 ) -> None:
     """Ask whether a run gets another plan, and show what it would run that its plan did not. Raises NeedsDecisionError if not.
 
-    `wanted` is the plan as it was edited, `amended` the one that the run gets: with what landed as it landed.
+    `wanted` is the plan as it was edited, `amended` the one that the run gets: with what landed as it landed. The run
+    starts that with the agents that were chosen for single tasks. If the user agreed to them, they need no new agreement.
     """
-    presets = presets_of(checkout)
+    presets, run = presets_of(checkout), state.row.run
     require_agents(amended, presets)
+    before, agreed = state.plan, [wanted, amended]
+    if journal.is_confirmed(consent_digest(state.plan_as_run(), presets)):
+        before, agreed = state.plan_as_run(), [*agreed, state.plan_as_run(amended)]
     known = list(executed_by(before, presets))
-    new = [item for item in executed_by(amended, presets) if item not in known]
+    new = [item for item in executed_by(agreed[-1], presets) if item not in known]
     if new and not yes:
         _print(["New in what it runs:"], new)
     if not yes and not is_interactive():
@@ -80,7 +85,7 @@ def agree_to_amendment(
         raise NeedsDecisionError(
             "you did not agree; the run keeps its plan", "`--dry-run` shows the difference"
         )
-    for plan in (wanted, amended):
+    for plan in agreed:
         record_consent(journal, plan, presets, checkout)
 
 

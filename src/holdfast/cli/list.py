@@ -16,6 +16,7 @@ from holdfast.journal.protocol import RunListing, RunProgress
 from holdfast.reporting.needs_you import needs_you
 from holdfast.views.status import RunLine, run_line
 from holdfast.views.status_text import list_text, no_run_text
+from holdfast.views.terminal import ANY_WIDTH, terminal_width
 
 ARGUMENTS: Arguments = (JSON,)
 
@@ -27,7 +28,10 @@ def execute(args: Namespace) -> int:
     landed = _landed(opened.checkout, [listing.row for listing in runs])
     progress = opened.require_journal().progress(runs) if runs else {}
     lines = [_line(opened, listing, progress[listing.row.run], boot, landed) for listing in runs]
-    return show(lines, lambda lines: list_text(lines) if lines else no_run_text(opened.summaries()), args)
+    width = terminal_width(in_pipe=ANY_WIDTH)
+    return show(
+        lines, lambda lines: list_text(lines, width) if lines else no_run_text(opened.summaries()), args
+    )
 
 
 def _line(

@@ -18,9 +18,12 @@ from pathlib import Path
 from holdfast.agents.consent import agents_used
 from holdfast.agents.presets import Preset, Presets, agent_names, place_of, presets_of
 from holdfast.core.plan import Plan
+from holdfast.core.state import RunState
+from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import HoldfastError, PlanError, quoted
 from holdfast.plans import parse_plan, read_plan
 from holdfast.plans.source import MAX_SIZE
+from holdfast.runner.plan_files import edited_plan_file
 
 _PLAN_NAMES = ("plan.yaml", "plan.yml", "plan.json", "holdfast.yaml")
 _STANDARD_INPUT = "-"
@@ -86,6 +89,21 @@ def load_plan(path: Path, agent: str, checkout: Path) -> Plan:
                 f"`holdfast plan import {path}` makes a plan from it",
             ) from None
         raise
+
+
+def edited_plan_words(state: RunState, checkout: Path) -> str:
+    """Return what to say if the plan file of a run has changed since; empty if it has not, or if the run is over.
+
+    It is read with the default agent that the run has: `run --agent` may have replaced the one of the file.
+    """
+    names = agent_names(presets_of(checkout))
+    if state.row.status in RUN_IS_OVER:
+        return ""
+    edited = edited_plan_file(
+        checkout, state, lambda data, name: parse_plan(data, name, names, state.plan.agent)
+    )
+    gives = f"`holdfast amend {state.row.run}` gives the run the changed plan"
+    return f"{edited} has changed since; {gives}" if edited else ""
 
 
 def is_piped(named: str | None) -> bool:

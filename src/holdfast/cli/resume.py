@@ -17,8 +17,8 @@ from holdfast.cli.consent import require_consent
 from holdfast.cli.filter_consent import ask_about_filters
 from holdfast.cli.inspect import inspect_run
 from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo, choose_run, find_task, open_read_only, open_repo
-from holdfast.cli.output import say, show
-from holdfast.cli.plan_file import command_for
+from holdfast.cli.output import note, say, show
+from holdfast.cli.plan_file import command_for, edited_plan_words
 from holdfast.cli.prompts import choose_key, confirm, is_interactive, require_yes
 from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, options_as_typed, start_session
 from holdfast.cli.sandbox_options import choose_sandbox
@@ -115,6 +115,8 @@ def _resume(opened: OpenRepo, run: str, args: Namespace) -> int:
     key = "r"
     if is_interactive() and not (args.yes or args.json or args.only or args.failed_only or args.accept):
         key = _ask_how(opened, run, args)
+    elif edited := edited_plan_words(opened.journal.load(run).state(), opened.checkout):
+        note(f"{edited}.")
     if key == "a":
         if not confirm(f"Abandon {run}? Its branch and snapshots stay.", yes=False):
             raise _undecided(run)
@@ -222,12 +224,22 @@ def _recovery_view(opened: ReadOnlyRepo, run: str, args: Namespace) -> RecoveryV
     again = _require_failed(state) if args.failed_only else ()
     only = again or _named_tasks(state, args)
     chosen = frozenset(only) if only else None
-    options = RunOptions(jobs=args.jobs, only=chosen, accepted_tip=args.accept_branch or "")
+    options = RunOptions(
+        jobs=args.jobs,
+        only=chosen,
+        tokens=args.tokens,
+        cost_usd=args.cost_usd,
+        accepted_tip=args.accept_branch or "",
+    )
     decisions: list[ev.Event] = [*accepted, *(ev.TaskRetried(task=task) for task in again)]
     view = current_status(opened, run).run
     report = preview_resume(repo, open_fleet(repo.state_dir.fleet), journal, run, options, decisions)
     effects = [*_waiver_effects(state, accepted, view.held_by), *_run_effects(view, only, args)]
-    words = options_as_typed(args, "failed_only", "only", "accept", "accept_branch", "jobs", "land")
+    if edited := edited_plan_words(state, opened.checkout):
+        effects.append(edited)
+    words = options_as_typed(
+        args, "failed_only", "only", "accept", "accept_branch", "jobs", "tokens", "cost_usd", "land"
+    )
     return recovery_view(view, report, effects, f" {shlex.join(words)}" if words else "")
 
 

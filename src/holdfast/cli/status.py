@@ -20,9 +20,8 @@ from holdfast.journal.protocol import StoredRun
 from holdfast.reporting.displayed_status import AgentSign
 from holdfast.views.status import STATUS_WITHOUT_RUN, StatusView, status_view
 from holdfast.views.status_text import no_run_text, status_text
-from holdfast.views.terminal import terminal_width
+from holdfast.views.terminal import ANY_WIDTH, terminal_width
 
-_ANY_WIDTH = 10_000
 ARGUMENTS: Arguments = (
     LAST_RUN,
     flag("-f --follow", "follow a run that a runner holds until it rests"),
@@ -44,8 +43,7 @@ def execute(args: Namespace) -> int:
             # A line like those of the events before it.
             print(msgspec.json.encode(current_status(opened, run)).decode())
             return ExitCode.DONE
-    # In a pipe a row of a table is one line, for whoever searches it.
-    width = terminal_width(in_pipe=_ANY_WIDTH)
+    width = terminal_width(in_pipe=ANY_WIDTH)
     return show(current_status(opened, run), lambda view: status_text(view, width), args)
 
 

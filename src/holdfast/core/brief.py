@@ -124,7 +124,8 @@ def _history(task: TaskRow, facts: BriefFacts) -> Iterator[str]:
             "The last attempt was cut short, and this one starts without its half-done work: "
             f"that is kept as commit {task.set_aside[:12]}, should you want to look at it."
         )
-    if task.last_report is not None and (said := _progress(task.last_report)):
+    is_dropped = task.set_aside and not task.carry
+    if task.last_report is not None and not is_dropped and (said := _progress(task.last_report)):
         yield "### What the last agent said of its progress\n\n" + quote(said)
     if facts.earlier_diff:
         files = ", ".join(facts.earlier_files)

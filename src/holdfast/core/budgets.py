@@ -27,6 +27,10 @@ class Overrun:
         """What was used, in the budget's own unit."""
         return f"{self.used.cost_usd:.6g} USD" if self.in_money else f"{self.used.tokens} tokens"
 
+    def raised_by(self, run: str) -> str:
+        """Return the command that raises this budget of a run to N."""
+        return f"holdfast resume {run} {'--cost-usd' if self.in_money else '--tokens'} N"
+
 
 def run_overrun(state: RunState, more: Spent = _NOTHING) -> Overrun | None:
     """Return the budget of the run that is used up, counting what is not in its row yet; None if none is.

@@ -456,8 +456,7 @@ def _obstacles(state: RunState, now: float) -> Iterator[str]:
     if failed := base_obstacle(state):
         yield failed
     if spent := run_overrun(state):
-        option = "--cost-usd" if spent.in_money else "--tokens"
-        yield f"{spent.message} (`holdfast resume {state.row.run} {option} N` raises it to N)"
+        yield f"{spent.message} (`{spent.raised_by(state.row.run)}` raises it to N)"
     yield from _waited_for(state, now)
     for name in state.current_stages:
         stage = state.stage(name)

@@ -381,6 +381,11 @@ class AttemptLost(AttemptEvent, frozen=True):
     cause: Literal["crash", "stop", "not launched", "deletion", "budget"] = "crash"
     duration_s: float = 0.0
 
+    @property
+    def is_accident(self) -> bool:
+        """Nobody wanted the attempt to end. Only then is work that has hardly begun not continued."""
+        return self.cause in ("crash", "deletion")
+
 
 class AttemptHalted(AttemptEvent, frozen=True):
     """Intent: we end the attempt's agent: it used up its budget or waits for an answer that will not come.

@@ -124,24 +124,26 @@ class RunState:
         """Return the commands that verify a task, the plan's own first."""
         return self.plan.verify + self.specs[task].verify
 
-    def plan_as_run(self) -> Plan:
-        """Return the plan with the agents that people chose for single tasks: this is what the user agrees to."""
-        chosen = {
-            name: row.agent for name, row in self.tasks.items() if row.agent and not self.specs[name].run
-        }
+    def plan_as_run(self, plan: Plan | None = None) -> Plan:
+        """Return the plan, or one that it would get, with the agents that people chose for single tasks.
+
+        This is what the user agrees to.
+        """
+        plan = plan or self.plan
+        chosen = {name: row.agent for name, row in self.tasks.items() if row.agent}
         if not chosen:
-            return self.plan
+            return plan
         stages = tuple(
             msgspec.structs.replace(
                 stage,
                 tasks=tuple(
-                    msgspec.structs.replace(task, agent=chosen.get(task.id, task.agent))
+                    task if task.run else msgspec.structs.replace(task, agent=chosen.get(task.id, task.agent))
                     for task in stage.tasks
                 ),
             )
-            for stage in self.plan.stages
+            for stage in plan.stages
         )
-        return msgspec.structs.replace(self.plan, stages=stages)
+        return msgspec.structs.replace(plan, stages=stages)
 
     def limits_of(self, task: str) -> Limits:
         """Return the bounds of a task: the run's, with the task's own number of attempts if it has one."""
@@ -154,7 +156,7 @@ class RunState:
         return self.plan.resume_mode(self.specs[task.id], task.latest.agent) == "clean"
 
     def starts_clean_if_lost(self, task: TaskRow) -> bool:
-        """Tell the same for an attempt that is lost: one that has only begun is not continued, either."""
+        """Tell the same for an attempt that is lost by accident: one that has only begun is not continued, either."""
         return self.starts_clean(task) or began_too_recently(task, self.plan.limits)
 
     def carry_or_set_aside(self, task: TaskRow, commit: str, *, lost: bool = False) -> tuple[str, str]:

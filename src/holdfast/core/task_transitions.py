@@ -138,10 +138,10 @@ def _attempt_lost(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptL
     task.recheck = False
     people.end_given(task)
     # An agent that always deletes its workspace must end, too.
-    task.crash_count += event.cause in ("crash", "deletion")
+    task.crash_count += event.is_accident
     add_time(run, task, event.duration_s)
     # Older events still carry such work.
-    _keep(task, "" if began_too_recently(task, limits) else event.carry)
+    _keep(task, "" if event.is_accident and began_too_recently(task, limits) else event.carry)
     task.set_aside = event.set_aside
 
 

@@ -99,9 +99,9 @@ def _take_in(span: AttemptSpan, record: Recorded, quiet_since: float, restart_be
         case ev.AttemptFailed(failure=failure, carry=carry, duration_s=seconds):
             span.ended = span.started + seconds
             span.thrown_away = not carry or failure is FailureKind.SIDE_LOST
-        case ev.AttemptLost(carry=carry, cause=cause):
+        case ev.AttemptLost(carry=carry, cause=cause, is_accident=is_accident):
             span.ended = quiet_since if cause == "crash" else record.at
-            early = span.progress is not None and span.progress < restart_below
+            early = is_accident and span.progress is not None and span.progress < restart_below
             span.thrown_away = not carry or early
 
 

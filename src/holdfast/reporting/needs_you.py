@@ -1,9 +1,11 @@
-"""What a run needs from its user now: answers to questions of agents, and tasks that the user has taken. For display only."""
+"""What a run needs from its user now: answers, tasks that the user has taken, a way past an obstacle. For display only."""
 
 from __future__ import annotations
 
 import msgspec
 
+from holdfast.core.base_check import base_obstacle
+from holdfast.core.budgets import run_overrun
 from holdfast.core.people import next_command, open_questions, question_line, taken_words
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
@@ -30,6 +32,22 @@ def needs_you(state: RunState) -> tuple[NeedOfTask, ...]:
     """Return what waits for the user, in plan order: questions first."""
     found = [need for task in state.tasks.values() if (need := need_of(state.row.run, task))]
     return tuple(sorted(found, key=lambda need: need.taken))
+
+
+def way_past_obstacle(state: RunState) -> str:
+    """Return what lets a run go on whose base or budget is in the way: just to resume it would change nothing.
+
+    Empty for any other run.
+    """
+    run, check = state.row.run, state.row.base_check
+    amend = f"`holdfast amend {run}` takes a corrected plan"
+    if base_obstacle(state) and not check.setup:
+        if check.unrunnable:
+            return f"{amend}; then `holdfast resume {run}` continues."
+        return f"`holdfast resume {run} --accept-base` starts the agents all the same; {amend}."
+    if spent := run_overrun(state):
+        return f"`{spent.raised_by(run)}` raises the budget to N and continues."
+    return ""
 
 
 def need_of(run: str, task: TaskRow) -> NeedOfTask | None:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from itertools import chain, count, takewhile
 from pathlib import Path
 
+from holdfast.core.amendment import amended_plan
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState
@@ -57,6 +58,21 @@ def unchanged_plan_file(checkout: Path, state: RunState, read: ReadFile) -> Path
     files = _plan_files(checkout, state.row)
     there = chain([next(files)], takewhile(Path.exists, files))
     return next((path for path in there if _says(path, state.plan, read)), None)
+
+
+def edited_plan_file(checkout: Path, state: RunState, read: ReadFile) -> str:
+    """Return the plan file that a run began with, if it holds another plan by now which no other plan file explains.
+
+    Empty if it is as it was, is gone, or is no plan.
+    """
+    own = own_plan_file(state.row)
+    if not own or unchanged_plan_file(checkout, state, read) is not None:
+        return ""
+    try:
+        wanted = read(read_regular(checkout / own), own)
+    except PlanError:
+        return ""
+    return "" if amended_plan(state, wanted) == state.plan else own
 
 
 def _says(path: Path, plan: Plan, read: ReadFile) -> bool:

@@ -51,7 +51,7 @@ def recovery_text(view: RecoveryView, width: int) -> str:
     landed = sum(task.landed is not None for task in view.report.tasks)
     return "\n".join([
         *recovery_header(view.run, landed, len(view.report.tasks), width),
-        *(f"  {line}" for line in view.does),
+        *(line for effect in view.does for line in paragraph(with_run_numbers(effect), width)),
         "",
         *_tasks(view.report.tasks, width),
         "",

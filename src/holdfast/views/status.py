@@ -35,7 +35,7 @@ from holdfast.reporting.displayed_status import (
     progress_of,
     reported_progress,
 )
-from holdfast.reporting.needs_you import NeedOfTask, need_of, needs_you
+from holdfast.reporting.needs_you import NeedOfTask, need_of, needs_you, way_past_obstacle
 from holdfast.reporting.run_ending import INTERRUPTED, Ending, Rest, how_it_ended, rest_of
 from holdfast.reporting.spending import (
     AgentSpending,
@@ -181,7 +181,7 @@ class MetricsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything `status` says about a run."""
+    """Everything `status` says about a run. `way_out` is what helps where just to resume it would change nothing."""
 
     run: RunView
     stages: tuple[StageView, ...]
@@ -190,6 +190,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     metrics: MetricsView
     needs_you: tuple[NeedOfTask, ...] = ()
     agents: tuple[AgentSpending, ...] = ()
+    way_out: str | None = None
 
 
 STATUS_WITHOUT_RUN: dict[str, object] = {
@@ -239,6 +240,7 @@ def status_view(
             state, statuses, (now if holder else stored.updated_at) - stored.started_at, at_work
         ),
         agents=spending_by_agent(state.tasks.values(), at_work),
+        way_out=(way_past_obstacle(state) if state.row.status is RunStatus.BLOCKED else "") or None,
     )
 
 

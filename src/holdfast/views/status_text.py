@@ -13,7 +13,7 @@ from holdfast.reporting.displayed_status import QueuePlace
 from holdfast.reporting.needs_you import NeedOfTask
 from holdfast.views.spending_text import SpendingColumns, agents_table, spending_words
 from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
-from holdfast.views.text import count, duration, one_line, paragraph, percent, table, titled_table, when
+from holdfast.views.text import count, duration, one_line, paragraph, percent, titled_table, when
 
 _STUCK_NAMED = 6
 _NO_RUN = (
@@ -48,8 +48,8 @@ def status_text(view: StatusView, width: int) -> str:
     return "\n".join(lines)
 
 
-def list_text(lines: Sequence[RunLine]) -> str:
-    """Return every run as one line of a table."""
+def list_text(lines: Sequence[RunLine], width: int) -> str:
+    """Return every run as a row of a table of at most `width` columns."""
     columns = SpendingColumns([line.spending for line in lines])
     rows = [("RUN", "STATUS", "LANDED", "STAGE", "UPDATED", "RESULT", *columns.heading, "GOAL")]
     rows += [
@@ -71,7 +71,7 @@ def list_text(lines: Sequence[RunLine]) -> str:
         )
         for line in lines
     ]
-    return "\n".join(table(rows, indent=""))
+    return "\n".join(chain.from_iterable(titled_table(rows, width, indent="")))
 
 
 def _result(line: RunLine) -> str:
@@ -210,6 +210,9 @@ def _ways_to_continue(run: RunView, view: StatusView) -> Iterator[str]:
         others = f" ({', '.join(stuck[1:_STUCK_NAMED])} too)" if stuck[1:] else ""
         yield f"`holdfast inspect {run.id} {stuck[0]}` shows why {stuck[0]} failed{others};"
         yield f"`holdfast retry {run.id} {stuck[0]}` runs it again, `holdfast skip {run.id} {stuck[0]}` skips it;"
+    if view.way_out:
+        yield view.way_out
+        return
     if stuck or view.needs_you:
         yield f"then `holdfast resume {run.id}` continues."
         return

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
+from contextlib import suppress
 from io import TextIOBase, TextIOWrapper
 from typing import TextIO
 
 _NARROWEST = 40
 _WIDE = 120
+ANY_WIDTH = 10_000
+"""For a pipe in which a row of a table is one line, for whoever searches it."""
 
 
 def supports_live_display(out: TextIO) -> bool:
@@ -44,7 +46,23 @@ class DrawingOutput(TextIOBase):
 
 def terminal_width(in_pipe: int = _WIDE) -> int:
     """Return how many columns a line may have, by COLUMNS or the terminal; in a pipe enough for a wide table."""
-    return max(_NARROWEST, shutil.get_terminal_size((in_pipe, 0)).columns)
+    return max(_NARROWEST, _columns_by_environment() or _columns_of_output() or in_pipe)
+
+
+def _columns_by_environment() -> int:
+    with suppress(ValueError):
+        return int(os.environ.get("COLUMNS", ""))
+    return 0
+
+
+def _columns_of_output() -> int:
+    """Return the columns of the terminal on standard output; 0 if it is none, or does not know.
+
+    `shutil.get_terminal_size` would ask `sys.__stdout__`, which the program has replaced.
+    """
+    with suppress(OSError, ValueError):
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    return 0
 
 
 def silence(out: TextIO) -> None:

@@ -67,7 +67,7 @@ def titled_table(rows: Sequence[Sequence[str]], width: int, indent: str = "  ") 
     while shown > 1 and max(map(len, table([row[:shown] for row in rows], indent))) > width:
         shown -= 1
     lines = table([row[:shown] for row in rows], indent)
-    heading, below = rows[0], indent * 2
+    heading, below = rows[0], indent + _GAP
     return [
         [
             _cut(line, width),

@@ -30,6 +30,8 @@ class ConditionCounts:
             vars(module)[_COUNTER] = self._count
             codes = dict(_codes(self._instrumented(module)))
             for function in _functions(module):
+                if function.__qualname__ not in codes:
+                    continue  # a method that `dataclass` has written
                 self._own[function] = function.__code__
                 function.__code__ = codes[function.__qualname__]
         return self
@@ -155,7 +157,8 @@ class _CountConditions(ast.NodeTransformer):
 def _functions(module: ModuleType) -> Iterator[FunctionType]:
     for value in vars(module).values():
         owned = vars(value).values() if inspect.isclass(value) else (value,)
-        for one in owned:
+        for found in owned:
+            one = found.fget if isinstance(found, property) else found
             if (
                 isinstance(one, FunctionType)
                 and one.__module__ == module.__name__

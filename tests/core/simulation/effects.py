@@ -213,7 +213,7 @@ def lost(
     runner: SimulatedRunner, task: TaskRow, cause: Literal["crash", "stop", "budget"], unfinished: str
 ) -> ev.Event:
     """Return the end of an attempt that was cut short by a crash or a stop."""
-    carry, set_aside = runner.state.carry_or_set_aside(task, unfinished, lost=True)
+    carry, set_aside = runner.state.carry_or_set_aside(task, unfinished, lost=cause == "crash")
     return ev.AttemptLost(task=task.id, attempt=task.attempt, carry=carry, set_aside=set_aside, cause=cause)
 
 

@@ -343,7 +343,7 @@ class Judge:
         task = state.tasks[event.task]
         report = task.latest.report
         hardly_begun = report is not None and (report.progress or 0.0) < state.plan.limits.restart_below
-        return hardly_begun or task.status is not TaskStatus.RUNNING
+        return (hardly_begun and event.is_accident) or task.status is not TaskStatus.RUNNING
 
     def _check_landed_work(self) -> None:
         """No half-done work of a command is in what landed, and nothing of an agent's twice."""

@@ -205,6 +205,7 @@ def test_an_attempt_lost_too_early_starts_clean(tmp_path: Path) -> None:
     assert "half.txt" not in trial.show("seen.txt").split()
     kept = trial.project.git("ls-tree", "--name-only", ids.snapshot_ref(trial.run, "A"))
     assert "half.txt" in kept.split()
+    assert "progress: 5 %" not in trial.brief("A", 2)
 
 
 def test_the_work_of_an_attempt_lost_too_early_stays_at_a_ref(tmp_path: Path) -> None:
@@ -216,15 +217,14 @@ def test_the_work_of_an_attempt_lost_too_early_stays_at_a_ref(tmp_path: Path) ->
     assert trial.project.git("rev-parse", ref)[:12] in trial.brief("A", 2)
 
 
-def test_an_agent_stopped_too_early_starts_clean_and_its_work_stays_at_a_ref(tmp_path: Path) -> None:
-    """A stop is no different from a crash here."""
+def test_an_agent_that_was_stopped_is_gone_on_from_however_early_it_was(tmp_path: Path) -> None:
+    """Only after a crash is a little work not worth it: whoever stops a run wants it continued."""
     trial, runner = half_done(tmp_path, "holdfast report progress 5")
     send_request(trial.project.open().state_dir.run(trial.run), Request(action="stop"))
     runner.communicate()
     assert trial.execute() is RunStatus.COMPLETED
-    assert "half.txt" not in trial.show("seen.txt").split()
-    kept = trial.project.git("ls-tree", "--name-only", ids.cut_short_ref(trial.run, "A", 1))
-    assert "half.txt" in kept.split()
+    assert "half.txt" in trial.show("seen.txt").split()
+    assert "progress: 5 %" in trial.brief("A", 2)
 
 
 def test_the_plan_says_what_too_early_is(tmp_path: Path) -> None:

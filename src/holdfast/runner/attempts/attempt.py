@@ -166,7 +166,7 @@ def _keep_work(
     context: RunContext, task: TaskRow, cause: Literal["crash", "stop", "budget"], worked_s: float
 ) -> ev.Event:
     commit = save_last_snapshot(context, task)
-    carry, set_aside = context.state.carry_or_set_aside(task, commit, lost=True)
+    carry, set_aside = context.state.carry_or_set_aside(task, commit, lost=cause == "crash")
     return ev.AttemptLost(
         task=task.id,
         attempt=task.attempt,

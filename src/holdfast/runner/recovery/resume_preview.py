@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from holdfast.agents.presets import presets_of
 from holdfast.boot import boot_id
 from holdfast.core import events as ev
+from holdfast.core.budgets import run_overrun
 from holdfast.core.commands import RecordEvent
 from holdfast.core.decide import decide
 from holdfast.core.facts import ExitReason, Facts, Presence, Sighting
@@ -113,7 +114,7 @@ def _preview_tasks(state: RunState, sightings: dict[str, Sighting]) -> list[Task
     """Return what would happen to each task, in plan order."""
     shown = displayed_task_statuses(state)
     alone, stopped = left_alone(state), _stopped_stages(state)
-    return [
+    previews = [
         TaskPreview(name, ResumeAction.LEAVE, alone[name])
         if name in alone
         else TaskPreview(name, ResumeAction.WAIT, stopped[stage])
@@ -121,6 +122,18 @@ def _preview_tasks(state: RunState, sightings: dict[str, Sighting]) -> list[Task
         else _preview_task(state, task, shown[name], sightings.get(name))
         for name, task in state.tasks.items()
     ]
+    if spent := run_overrun(state):
+        why = f"{spent.message}; `{spent.raised_by(state.row.run)}` raises it to N"
+        return [
+            _held_back(preview, why) if preview.task not in sightings else preview for preview in previews
+        ]
+    return previews
+
+
+def _held_back(preview: TaskPreview, why: str) -> TaskPreview:
+    """Return what happens to a task while nothing new may start."""
+    is_new = preview.move in (ResumeAction.RUN, ResumeAction.REDO)
+    return TaskPreview(preview.task, ResumeAction.WAIT, why) if is_new else preview
 
 
 def _stopped_stages(state: RunState) -> dict[str, str]:
@@ -174,9 +187,8 @@ def _preview_running(state: RunState, task: TaskRow, sighting: Sighting) -> Task
     ended = sighting.exit
     if ended is None or sign_of(ended) not in _CUT_SHORT or task.latest.halt is not None:
         return TaskPreview(task.id, *_BY_PRESENCE[sighting.presence])
-    if ended.reason is ExitReason.CANCELLED:  # stopped from outside, which is not charged
-        return TaskPreview(task.id, *_BY_PRESENCE[Presence.LOST])
-    if task.charged + 1 >= state.limits_of(task.id).attempts:
+    is_stopped = ended.reason is ExitReason.CANCELLED  # from outside, which is not charged
+    if not is_stopped and task.charged + 1 >= state.limits_of(task.id).attempts:
         why = f"{ending_words(ended)}; its work is saved, and that was its last attempt"
         return TaskPreview(task.id, ResumeAction.COLLECT, why)
     if state.starts_clean(task):
