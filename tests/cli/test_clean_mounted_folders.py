@@ -51,13 +51,16 @@ def test_no_removal_goes_through_a_mount(removal: str, precious: Path, tmp_path:
     assert not root.exists()
 
 
-def test_leaving_a_run_spares_and_names_what_is_mounted_in_a_workspace(blocked: Cli, precious: Path) -> None:
-    """With the way to go on, which is not to delete it."""
+@pytest.mark.parametrize("name", ["mnt", "mnt.log"])
+def test_leaving_a_run_spares_and_names_what_is_mounted_in_a_workspace(
+    name: str, blocked: Cli, precious: Path
+) -> None:
+    """With the way to go on, which is not to delete it. Also where git ignores it, so that the whole workspace is kept."""
     assert blocked("take", "b").code == 0
     work = blocked.here / ".holdfast" / "work" / "01-try-it"
     leaving = (("discard", "--yes"), ("clean", "--all", "--yes"))
-    done = _with_mount(blocked, precious, work / "taken-b" / "mnt", *leaving)
-    assert done.out.count("Something is mounted in ") == 2
+    done = _with_mount(blocked, precious, work / "taken-b" / name, *leaving)
+    assert done.out.count("Something is mounted in it: run `sudo umount ") == 2
     assert "rm -rf" not in done.out
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.cli.arguments import JSON, YES, Arguments, flag, positional
 from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
-from holdfast.cli.output import as_json, say, undeletable_lines
+from holdfast.cli.output import as_json, mounts_sentence, say, undeletable_lines
 from holdfast.cli.prompts import require_yes
 from holdfast.cli.recap import recap_of
 from holdfast.core.ids import archived_branch_ref, short_name
@@ -164,7 +164,7 @@ def _clean(opened: OpenRepo, runs: list[str], args: Namespace) -> None:
 def _kept_lines(opened: OpenRepo, run: str) -> list[str]:
     """Return a sentence for each folder of a person's files that are in no commit."""
     return [
-        f"{folder} holds files of yours that are in no commit. Delete it when you need them no more."
+        f"{folder} holds files of yours that are in no commit. Delete it when you need them no more.{mounts_sentence(folder)}"
         for folder in uncommitted_folders_of_people(opened.repo, run)
     ]
 

@@ -87,13 +87,15 @@ def undeletable_lines(folders: Iterable[Path]) -> list[str]:
 
 
 def _undeletable(folder: Path) -> str:
-    if mounts := mounts_in(folder):
-        # Whoever removes it before would empty what is mounted there.
-        named = " ".join(shlex.quote(place) for place in mounts)
-        return (
-            f"Something is mounted in {folder}, which stays. Run `sudo umount {named}` before you remove it."
-        )
+    if mounted := mounts_sentence(folder):
+        return f"{folder} stays.{mounted}"
     return f"{folder} holds files of another user and stays. `sudo rm -rf {shlex.quote(str(folder))}` removes it."
+
+
+def mounts_sentence(folder: Path) -> str:
+    """Say what must be done before somebody deletes a folder in which something is mounted: that would be emptied, too."""
+    named = " ".join(shlex.quote(place) for place in mounts_in(folder))
+    return f" Something is mounted in it: run `sudo umount {named}` before you delete it." if named else ""
 
 
 def uncommitted_lines(repo: Repository, run: str) -> list[str]:
@@ -107,7 +109,7 @@ def uncommitted_lines(repo: Repository, run: str) -> list[str]:
         for folder in uncommitted_folders(repo, run)
     }
     return [
-        f"{folder} holds files that could not be committed; it stays until {end}."
+        f"{folder} holds files that could not be committed; it stays until {end}.{mounts_sentence(folder)}"
         for folder, end in ends.items()
     ]
 
