@@ -434,10 +434,10 @@ def _ending(state: RunState, now: float) -> ev.Event:
         and all(state.tasks[name].status is not TaskStatus.ABANDONED for name in selected)
     ):
         return ev.RunPaused()
-    return ev.RunBlocked(reason="; ".join(_obstacles(state, now)) or "no task can start")
+    return ev.RunBlocked(reason="; ".join(obstacles(state, now)) or "no task can start")
 
 
-def _obstacles(state: RunState, now: float) -> Iterator[str]:
+def obstacles(state: RunState, now: float) -> Iterator[str]:
     """Yield why nothing can start: budgets, limits and refusals of providers, needs of tasks, gates, abandoned tasks."""
     if failed := base_obstacle(state):
         yield failed

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from holdfast.core.decide import obstacles
 from holdfast.core.facts import NOWHERE, Presence, ResultPlaces
 from holdfast.core.ids import short_name
 from holdfast.core.plan import Plan, Stage, Task
-from holdfast.core.projection import Origin, RunRow, TaskRow
+from holdfast.core.projection import Origin, TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import (
     Gate,
@@ -55,13 +56,16 @@ _INTERRUPTIONS = {
 }
 
 
-def describe_ending(row: RunRow, rest: Rest) -> str:
+def describe_ending(state: RunState, rest: Rest, now: float) -> str:
     """Return why a run rests or what a live one is about to do; empty if its status is enough."""
+    row = state.row
     if rest.ending in INTERRUPTED:
         sign = timestamp(rest.last_sign)
         return f"{_INTERRUPTIONS[rest.ending]}; last sign of life {sign}; no recorded work is lost"
     if row.reason:
-        return row.reason
+        # Why it came to rest is past when somebody has given a task since.
+        given = any(task.taken is not None and task.taken.given for task in state.tasks.values())
+        return ("; ".join(obstacles(state, now)) if given else "") or row.reason
     if rest.ending is not Ending.RUNNING:
         return ""
     if row.stopping:
@@ -220,7 +224,7 @@ def status_view(
     statuses = displayed_task_statuses(state)
     at_work = _at_work(stored, signs, now, held=holder is not None)
     return StatusView(
-        run=_run(stored, holder, _rest(stored, holder is not None, boot_id, signs), places),
+        run=_run(stored, holder, _rest(stored, holder is not None, boot_id, signs), places, now),
         stages=tuple(_stage(state, stage, statuses, at_work) for stage in state.plan.stages),
         tasks=tuple(
             _task(state, stage, task, statuses, signs.get(task.id), now, at_work)
@@ -259,7 +263,7 @@ def _rest(stored: StoredRun, held: bool, boot_id: str, signs: Mapping[str, Agent
     return rest_of(ending, stored.updated_at, max((sign.heard_at for sign in signs.values()), default=0.0))
 
 
-def _run(stored: StoredRun, holder: str | None, rest: Rest, places: ResultPlaces) -> RunView:
+def _run(stored: StoredRun, holder: str | None, rest: Rest, places: ResultPlaces, now: float) -> RunView:
     row, held = stored.row, holder is not None
     ticked = stored.plan.ticked_list(row.ticking)
     return RunView(
@@ -272,7 +276,7 @@ def _run(stored: StoredRun, holder: str | None, rest: Rest, places: ResultPlaces
         started_at=timestamp(stored.started_at),
         updated_at=timestamp(stored.updated_at),
         resumable=is_resumable(row, held=held),
-        detail=describe_ending(row, rest),
+        detail=describe_ending(stored.state(), rest, now),
         ending=rest.ending,
         last_sign_at=timestamp(rest.last_sign),
         held_by=holder,
