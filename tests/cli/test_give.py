@@ -48,6 +48,14 @@ def test_a_live_runner_checks_and_lands_what_is_given(tmp_path: Path) -> None:
     assert git(cli.here, "show", "holdfast/01-try-it:mine") == "mine"
 
 
+def test_the_status_of_a_run_at_rest_says_what_is_given(blocked: Cli) -> None:
+    """Neither that the task is abandoned or taken, nor a command that would be refused."""
+    _take(blocked, mine="mine\n")
+    assert blocked("give", "b").code == 0
+    detail = blocked.json("status")["run"]["detail"]
+    assert detail == "b is given by you; it is taken in when the run goes on"
+
+
 def _checked(tmp_path: Path) -> Cli:
     """Return a run whose task `b` was abandoned, and that is checked for a file `good`."""
     cli = Cli.of(tmp_path / "p", fails("b", verify=["test -f good"]), limits={"attempts": 1})

@@ -47,6 +47,14 @@ def test_landing_into_a_branch_that_is_not_there_is_refused_without_a_question(c
     assert completed("land", "--into", "no-such").code == 2
 
 
+@pytest.mark.parametrize("name", ["main~0", "main^{commit}", "main@{0}"])
+def test_landing_into_what_is_no_branch_name_is_refused_without_a_question(completed: Cli, name: str) -> None:
+    """Git would find a commit by it, but nothing can land in a commit."""
+    done = completed("land", "--into", name, "--yes")
+    assert (done.code, f"{name!r} is not the name of a branch" in done.err) == (2, True), done.err
+    assert "`git branch --list` names yours" in done.err
+
+
 def test_an_index_that_another_program_holds_is_left_to_it(completed: Cli) -> None:
     """An editor may lock the index without git. Its lock stays, and nothing else changes."""
     lock, before = completed.project.git_dir / "index.lock", completed.project.git("rev-parse", "HEAD")

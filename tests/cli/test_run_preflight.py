@@ -207,6 +207,30 @@ def test_a_pipe_that_takes_the_place_of_a_copied_file_charges_nothing(tmp_path: 
     assert cli("resume", "--yes").code == 0
 
 
+@pytest.mark.parametrize("key", ["copy", "link"])
+@pytest.mark.parametrize("place", [".git", ".git/refs", ".holdfast", ".", "/"])
+def test_a_link_to_a_private_folder_is_not_brought_in(tmp_path: Path, key: str, place: str) -> None:
+    """No more than the folder itself: an agent in a sandbox must not see it, nor one that holds it."""
+    cli = cli_of(tmp_path / "p", workspace={key: ["data"]})
+    (cli.here / ".holdfast").mkdir(exist_ok=True)
+    (cli.here / "data").symlink_to(place)
+    done = cli("run", "--dry-run")
+    assert (done.code, was_paid(cli)) == (2, False)
+    assert f"workspace.{key} names data, a link to a folder of git or of Holdfast" in done.err
+
+
+def test_where_a_link_leads_outside_of_the_checkout_is_shown(tmp_path: Path) -> None:
+    """Before the user agrees; a link within the checkout leads to what is the project's anyway."""
+    cli = cli_of(tmp_path / "p", workspace={"link": ["data", "inner"]})
+    (tmp_path / "outside").mkdir()
+    (cli.here / "data").symlink_to(tmp_path / "outside")
+    (cli.here / "inner").symlink_to("src")
+    done = cli("run", COLUMNS="400")
+    assert (done.code, was_paid(cli)) == (3, False)
+    assert f"data is a link out of your checkout, to {tmp_path}/outside" in done.err
+    assert "inner is a link" not in done.err
+
+
 def test_an_amended_plan_needs_its_files_too(tmp_path: Path) -> None:
     """The run keeps the plan it has."""
     cli = cli_of(tmp_path / "p", "false", limits={"attempts": 1})

@@ -49,7 +49,7 @@ FAULTS_OF_THE_BRANCH = (
 )  # fmt: skip
 
 NEVER_OTHERWISE = {
-    "decide.py: '; '.join(_obstacles(state, now)) was never False": "the last resort of a message",
+    "decide.py: '; '.join(obstacles(state, now)) was never False": "the last resort of a message",
     "reconcile.py: facts.branch.tip was never False": "only a preview sees a branch that is gone with its commit",
 }
 """Conditions that come out one way in any whole run, and why they are there."""

@@ -23,6 +23,7 @@ from holdfast.errors import NeedsDecisionError
 from holdfast.journal.protocol import Journal
 from holdfast.paths import StateDir
 from holdfast.redaction import redact
+from holdfast.repo.workspace_files import place_outside
 from holdfast.reporting.notifications import displayed_webhook
 from holdfast.runner.environment import withheld_variables
 from holdfast.runner.sandbox_setting import SandboxSetting
@@ -72,8 +73,8 @@ def agree_to_amendment(
     before, agreed = state.plan, [wanted, amended]
     if journal.is_confirmed(consent_digest(state.plan_as_run(), presets)):
         before, agreed = state.plan_as_run(), [*agreed, state.plan_as_run(amended)]
-    known = list(executed_by(before, presets))
-    new = [item for item in executed_by(agreed[-1], presets) if item not in known]
+    known = list(executed_by(before, presets, checkout))
+    new = [item for item in executed_by(agreed[-1], presets, checkout) if item not in known]
     if new and not yes:
         _print(["New in what it runs:"], new)
     if not yes and not is_interactive():
@@ -116,7 +117,7 @@ def show_consent(plan: Plan, presets: Presets, checkout: Path, sandbox: SandboxS
     """Print everything that a plan would run, on standard error; what is new since the last agreement has a `+`."""
     tasks = sum(len(stage.tasks) for stage in plan.stages)
     sizes = f"{count(tasks, 'task')} in {count(len(plan.stages), 'stage')}, {count(plan.limits.jobs, 'job')} at a time."
-    items = list(executed_by(plan, presets))
+    items = list(executed_by(plan, presets, checkout))
     agreed = _agreed_before(plan, checkout)
     inside = [f"Sandbox: {sandbox.level}, network: {sandbox.network}."] if sandbox else []
     _print([f"Goal: {one_line(plan.goal)}", sizes, *inside], items, agreed)
@@ -141,7 +142,7 @@ def record_consent(journal: Journal, plan: Plan, presets: Presets, checkout: Pat
     path = _record(plan, checkout)
     with suppress(OSError):  # the agreement stands without it
         path.parent.mkdir(exist_ok=True)
-        path.write_text("\n".join(executed_by(plan, presets)), encoding="utf-8", errors="replace")
+        path.write_text("\n".join(executed_by(plan, presets, checkout)), encoding="utf-8", errors="replace")
 
 
 def _print(head: list[str], items: list[str], agreed: list[str] | None = None) -> None:
@@ -155,13 +156,13 @@ def _print(head: list[str], items: list[str], agreed: list[str] | None = None) -
         print("\n".join(lines), file=sys.stderr)
 
 
-def executed_by(plan: Plan, presets: Presets) -> Iterator[str]:
+def executed_by(plan: Plan, presets: Presets, checkout: Path) -> Iterator[str]:
     """Yield everything that a plan would run or pass on, each as one line of any length."""
     for name, agent in agents_used(plan, presets).items():
         yield from _agent(name, agent)
     if plan.pass_env:
         yield f"every agent and check may see your variables: {command_line(', '.join(plan.pass_env))}"
-    yield from _brought(plan)
+    yield from _brought(plan, checkout)
     if (asked := SandboxSetting.of_plan(plan)) != SandboxSetting():
         network = "" if asked.network is NetworkAccess.ON else f", network: {asked.network}"
         yield f"asks for at least this sandbox: {asked.level}{network}"
@@ -176,13 +177,16 @@ def executed_by(plan: Plan, presets: Presets) -> Iterator[str]:
     yield from _commands(plan)
 
 
-def _brought(plan: Plan) -> Iterator[str]:
-    """Yield what workspaces get of the user's checkout, and the variables of the plan."""
+def _brought(plan: Plan, checkout: Path) -> Iterator[str]:
+    """Yield what workspaces get of the user's checkout, where links lead out of it, and the variables of the plan."""
     setting = plan.workspace
     if setting.copy:
         yield f"every agent and check gets a copy of these of your checkout: {command_line(', '.join(setting.copy))}"
     if setting.link:
         yield f"every agent and check sees these of your checkout: {command_line(', '.join(setting.link))}"
+    for path in (*setting.copy, *setting.link):
+        if place := place_outside(checkout, path):
+            yield f"{command_line(path)} is a link out of your checkout, to {command_line(str(place))}"
     for variable, value in setting.env.items():
         yield f"every agent and check gets: {command_line(redact(f'{variable}={value}'))}"
 

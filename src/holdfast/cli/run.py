@@ -174,7 +174,7 @@ def _print_plan(plan: Plan, args: Namespace, found: ReadOnlyRepo) -> int:
 
     jobs = args.jobs or plan.limits.jobs
     estimate = estimate_run(plan, jobs, agent_histories(_earlier_spans(found)))
-    executed = tuple(executed_by(plan, presets_of(found.checkout)))
+    executed = tuple(executed_by(plan, presets_of(found.checkout), found.checkout))
     if args.json:
         execution = {"waves": waves(plan), "executes": executed, "estimate": estimate}
         document = msgspec.to_builtins(without_secrets(plan)) | {"execution": execution}

@@ -111,7 +111,14 @@ def require_removable_branch(repo: Repository, run: str) -> None:
 
 def require_branch(repo: Repository, branch: str) -> str:
     """Return the commit of a branch of the user. Raises RepositoryError if there is none."""
-    if tip := repo.read_ref(f"refs/heads/{branch}"):
+    ref = f"refs/heads/{branch}"
+    if (
+        repo.git.try_run("check-ref-format", ref).rc != 0
+    ):  # git would look for a commit by it, such as `main~1`
+        raise RepositoryError(
+            f"{branch!r} is not the name of a branch.", "Name a branch; `git branch --list` names yours."
+        )
+    if tip := repo.read_ref(ref):
         return tip
     raise RepositoryError(f"There is no branch {branch!r}.", f"Create it: `git branch {branch} BASE`.")
 

@@ -18,11 +18,13 @@ import msgspec
 
 from holdfast.core.plan import PlanWorkspace
 from holdfast.errors import HoldfastError
+from holdfast.paths import STATE_DIR
 from holdfast.repo.agent_files import opened_folder
 from holdfast.repo.files import read_regular, remove, write_atomically
 from holdfast.repo.repository import Repository
 
 _GIT = ".git"
+_PRIVATE = frozenset({_GIT, STATE_DIR})
 _IN_THE_WAY = (errno.ENOTDIR, errno.ELOOP)
 _SPECIAL_IN_PATTERNS = re.compile(r"([\\*?\[\] ])")
 
@@ -97,6 +99,24 @@ def require_brought_files(checkout: Path, setting: PlanWorkspace) -> None:
                     f"workspace.copy names {path}, which is neither a file nor a folder",
                     f"replace {source}, or take it out of the plan",
                 )
+            if _shows_private_folder(checkout, source):
+                raise FilesMissingError(
+                    f"workspace.{key} names {path}, a link to a folder of git or of Holdfast, or to one around it",
+                    f"let {source} lead elsewhere, or take it out of the plan",
+                )
+
+
+def place_outside(checkout: Path, path: str) -> Path | None:
+    """Return where a path of the checkout leads to if a link takes it out of there, else None."""
+    place = (checkout / path).resolve()
+    return None if place.is_relative_to(checkout.resolve()) else place
+
+
+def _shows_private_folder(checkout: Path, source: Path) -> bool:
+    """Tell whether a path leads, through links, into a folder of git or of Holdfast, or to what holds the checkout's."""
+    place, root = source.resolve(), checkout.resolve()
+    below = place.relative_to(root) if place.is_relative_to(root) else place
+    return root.is_relative_to(place) or not _PRIVATE.isdisjoint(part.casefold() for part in below.parts)
 
 
 def bring_files(checkout: Path, workspace: Path, setting: PlanWorkspace) -> None:
