@@ -39,6 +39,7 @@ OFFERED = [
     ("resume --only be", {"beta"}),
     ("run --agent cla", {"claude"}),
     ("completion z", {"zsh"}),
+    ("land --into ", {"main"}),
     ("nonsense ", set()),
 ]
 """What is typed after `holdfast`, and what is offered."""

@@ -26,6 +26,23 @@ def test_list_tells_how_much_landed_and_where_the_result_is(completed: Cli) -> N
     assert "in main" in completed("list").out
 
 
+def test_a_discarded_result_is_not_offered_for_landing(completed: Cli) -> None:
+    """It says what was decided, to programs as well."""
+    assert completed("discard", "--yes").code == 0
+    listed = completed("list").out
+    assert ("discarded" in listed, "to land" in listed) == (True, False)
+    assert completed.json("list")[0]["discarded"] is True
+
+
+def test_a_result_that_landed_elsewhere_and_lost_its_branch_was_not_discarded(completed: Cli) -> None:
+    """Its branch is archived, too; the branch with the result is named."""
+    completed.project.git("branch", "next")
+    assert completed("land", "--squash", "--into", "next", "--delete-branch", "--yes").code == 0
+    assert "in next" in completed("list").out
+    (line,) = completed.json("list")
+    assert (line["discarded"], line["landed_in"]) == (False, ["next"])
+
+
 def test_after_everything_was_cleaned_the_summaries_are_named(completed: Cli) -> None:
     """There was a run here, so nobody is told that there never was one."""
     completed("clean", "--all", "--yes")

@@ -77,4 +77,6 @@ def _value(names: Any, details: dict[str, Any]) -> str:
         return str(name)
     if metavar in _TASK_METAVARS:
         return "task"
+    if metavar == "BRANCH":
+        return "branch"
     return "file" if metavar in _FILE_METAVARS or name in _FILE_NAMES else "any"

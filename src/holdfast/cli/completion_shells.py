@@ -21,7 +21,7 @@ class CompletedOption(NamedTuple):
 class CompletedCommand(NamedTuple):
     """A command, its options, and what each of its positional arguments is.
 
-    A value is `run`, `task`, `run-or-task`, `file`, `any`, or `=` and its choices with commas between, or `run-or` these.
+    A value is `run`, `task`, `run-or-task`, `branch`, `file`, `any`, or `=` and its choices with commas between, or `run-or` these.
     """
 
     name: str
@@ -30,6 +30,8 @@ class CompletedCommand(NamedTuple):
     places: tuple[str, ...]
 
 
+_BRANCHES = "git for-each-ref --format='%(refname:lstrip=2)' refs/heads/ 2>/dev/null | grep -v '^holdfast/'"
+"""Prints the branches of the user; those of runs are no place to land in."""
 _SHARED = r"""
 # Finds out what is being typed. Its arguments are the words after `holdfast`; the last is the one being typed.
 _holdfast_place() {
@@ -95,6 +97,7 @@ _holdfast_words() {
         option) printf '%s\n' "$holdfast_options" | tr ' ' '\n' ;;
         run) holdfast completion --runs "$1" 2>/dev/null ;;
         task) holdfast completion --tasks "$holdfast_run" 2>/dev/null ;;
+        branch) @BRANCHES@ ;;
         run-or-task)
             holdfast completion --runs "$1" 2>/dev/null
             holdfast completion --tasks 2>/dev/null
@@ -155,7 +158,8 @@ def _shared(commands: Sequence[CompletedCommand]) -> str:
     pairs = " | ".join(f'"{one.name}"' for one in commands if " " in one.name)
     names = " ".join(shlex.quote(f"{one.name}\t{one.about}") for one in commands if " " not in one.name)
     cases = "\n".join(line for one in commands for line in _case(one, commands))
-    return _SHARED.replace("@PAIRS@", pairs).replace("@NAMES@", names).replace("@COMMANDS@", cases)
+    shared = _SHARED.replace("@PAIRS@", pairs).replace("@NAMES@", names).replace("@COMMANDS@", cases)
+    return shared.replace("@BRANCHES@", _BRANCHES)
 
 
 def _case(one: CompletedCommand, commands: Sequence[CompletedCommand]) -> Iterator[str]:
@@ -204,6 +208,7 @@ _FISH_VALUES = {
     "run": "(holdfast completion --runs (commandline -ct))",
     "task": "(holdfast completion --tasks (__holdfast_words)[2])",
     "run-or-task": "(holdfast completion --runs (commandline -ct); holdfast completion --tasks)",
+    "branch": f"({_BRANCHES})",
 }
 
 

@@ -95,6 +95,19 @@ def runs_in_their_targets(checkout: Path, rows: Sequence[RunRow]) -> frozenset[s
     return frozenset(found)
 
 
+def archived_runs(checkout: Path, rows: Sequence[RunRow]) -> list[RunRow]:
+    """Return which of these runs have no branch any more, only its archive. Asks git once."""
+    try:
+        git = Git(_git_dir(checkout), timeout_s=_PATIENCE_S)
+        places = (ids.ALL_RUN_BRANCHES, f"{ids.ALL_RUN_REFS}*/archive/branch-*")
+        refs = set(decode_text(git.try_run("for-each-ref", "--format=%(refname)", *places).stdout).split())
+    except RepositoryError:
+        return []
+    return [
+        row for row in rows if row.branch not in refs and ids.archived_branch_ref(row.run, row.tip) in refs
+    ]
+
+
 def _containing(git: Git, *commits: str) -> list[str]:
     """Return the branches that contain any of these commits."""
     contains = [f"--contains={commit}" for commit in commits]

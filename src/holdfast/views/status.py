@@ -397,7 +397,7 @@ def _metrics(
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     """One run; `stage` is the last one that has begun, `completed` counts the tasks that landed.
 
-    `landed_in` names the branches that hold the result of a completed run.
+    `landed_in` names the branches that hold the result of a completed run; `discarded`: none does, and its own is archived.
     """
 
     id: str
@@ -413,6 +413,7 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     completed: int = 0
     tasks: int = 0
     landed_in: tuple[str, ...] = ()
+    discarded: bool = False
     spending: Spending = Spending()
 
 
@@ -423,11 +424,11 @@ def run_line(
     *,
     held: bool,
     boot_id: str = "",
-    landed_in: tuple[str, ...] = (),
+    places: ResultPlaces = NOWHERE,
 ) -> RunLine:
     """Return a run as `list` shows it; `held` tells whether a live runner holds it.
 
-    `boot_id` tells a reboot from a crash, `landed_in` is the branch that it began on, if that has its result.
+    `boot_id` tells a reboot from a crash, `places` are where its result is, if it is not on the run branch alone.
     """
     row = listing.row
     begun = [name for name, stage in row.stages.items() if stage.status is not StageStatus.PENDING]
@@ -444,6 +445,7 @@ def run_line(
         needs_you=needs,
         completed=progress.landed,
         tasks=progress.tasks,
-        landed_in=landed_in,
+        landed_in=places.branches,
+        discarded=bool(places.archive) and not places.branches,
         spending=spending_of_run(row),
     )

@@ -77,6 +77,8 @@ def list_text(lines: Sequence[RunLine], width: int) -> str:
 def _result(line: RunLine) -> str:
     if line.landed_in:
         return f"in {one_line(line.landed_in[0], 40)}"
+    if line.discarded:
+        return "discarded"
     return "resumable" if line.resumable else "to land" if line.status is RunStatus.COMPLETED else "-"
 
 
