@@ -156,3 +156,10 @@ def test_a_retry_that_cannot_be_is_refused_before_consent_is_asked_for(tmp_path:
     assert cli("run", "--yes").code == 1
     done = cli("retry", "a", "--agent", "other")
     assert (done.code, "that cannot be done now" in done.err, "Goal:" in done.err) == (2, True, False)
+
+
+def test_a_run_alone_is_asked_for_its_task(blocked: Cli) -> None:
+    """Nobody meant a task of that name."""
+    said = blocked("retry", "1").err
+    assert "1 is a run: name a task of it, too" in said
+    assert "`holdfast status 1` lists its tasks" in said
