@@ -30,7 +30,7 @@ def test_the_dry_run_tells_what_is_safe_and_what_resuming_does(blocked: Cli) -> 
     assert "landed " in said
     assert "skip: abandoned" in said
     assert "work to redo" in said
-    assert "time to finish" in said
+    assert "time to finish" not in said  # nothing is left that an agent could do
 
 
 def test_the_report_offers_four_choices_each_with_its_command(blocked: Cli) -> None:
@@ -87,6 +87,13 @@ def test_the_dry_run_knows_that_the_budget_of_the_run_is_spent(tmp_path: Path) -
     assert raises in cli("resume", "--dry-run").out
     raised = cli.json("resume", "--dry-run", "--cost-usd", "9")["report"]["tasks"]
     assert {task["move"] for task in raised} == {"redo", "run"}
+
+
+def test_a_chosen_task_that_cannot_start_is_told_with_the_reason(blocked: Cli) -> None:
+    """Its need is not among the chosen ones, so the run just rests again."""
+    blocked.plan(writes("a"), fails("b", needs=["a"]), writes("c", needs=["b"]), limits={"attempts": 1})
+    assert blocked("amend", "--yes").code == 0
+    assert "c does not start: it waits for b, which does not land now" in blocked("resume", "--only", "c").err
 
 
 @pytest.fixture(scope="module")

@@ -170,3 +170,10 @@ def test_status_shows_what_is_true_after_a_retry(tmp_path: Path) -> None:
     assert "again, with other, from a clean start, hint: use SQLite. " in done.out
     shown = cli("status").out
     assert ("abandoned" in shown, "other" in shown, "mine" in shown) == (False, True, False)
+
+
+def test_a_run_alone_is_asked_for_its_task(blocked: Cli) -> None:
+    """Nobody meant a task of that name."""
+    said = blocked("retry", "1").err
+    assert "1 is a run: name a task of it, too" in said
+    assert "`holdfast status 1` lists its tasks" in said

@@ -313,3 +313,11 @@ def test_a_dry_run_estimates_time_and_cost_from_earlier_runs(tmp_path: Path) -> 
     assert estimate["cost_usd"] == pytest.approx(1.0)
     assert estimate["seconds"] == pytest.approx(2 * estimate["history"][0]["seconds"], abs=0.01)
     assert "a task of mine took" in cli("run", "--dry-run").out
+
+
+def test_the_dry_run_speaks_of_set_up_only_if_there_is_some(tmp_path: Path) -> None:
+    """What runs on the base is what the plan has."""
+    cli = cli_of(tmp_path / "p", "true")
+    assert "starts, the checks of every task run once on the base" in cli("run", "--dry-run").out
+    cli = cli_of(tmp_path / "q", workspace={"setup": ["true"]})
+    assert "starts, set-up and the checks of every task run once on the base" in cli("run", "--dry-run").out

@@ -332,6 +332,7 @@ def test_a_program_that_is_hidden_is_told_with_the_way_to_show_it(tmp_path: Path
     cli = Cli.of(tmp_path / "p", writes("A", verify=["name=judge; ~/own/$name"]), limits={"attempts": 1})
     assert run(cli, HOME=str(home)).code == 1
     assert "HOLDFAST_SANDBOX_SHOW" in cli.task("A")["error"]
+    assert "its name is mistyped, it is not installed, git ignores it, or" in cli.task("A")["error"]
     refused = run(cli, HOME=str(home), HOLDFAST_SANDBOX_SHOW="own")
     assert "not an absolute path" in refused.err
     shown = cli("resume", "--failed-only", "--yes", HOME=str(home), HOLDFAST_SANDBOX_SHOW="~/own:/nowhere")

@@ -188,6 +188,10 @@ def choose_task(opened: ReadOnlyRepo, run: str | None, task: str) -> tuple[Store
     """
     if run is None:
         run = run_with_task(opened, task)
+        if run is None and names_a_run(opened, task):
+            raise HoldfastError(
+                f"{task} is a run: name a task of it, too", f"`holdfast status {task}` lists its tasks"
+            )
     elif not names_a_run(opened, run) and names_a_run(opened, task):
         raise HoldfastError(f"there is no run {quoted(run)}", f"RUN comes before TASK: `{task} {run}`")
     stored = opened.require_journal().load(choose_run(opened, run).run)

@@ -32,7 +32,7 @@ from holdfast.errors import ExitCode, HoldfastError, NeedsDecisionError
 from holdfast.fleet import open_fleet
 from holdfast.journal.protocol import JournalReader
 from holdfast.repo.repository import Repository
-from holdfast.reporting.recovery_report import failed_tasks
+from holdfast.reporting.recovery_report import failed_tasks, left_alone
 from holdfast.runner.decisions.rewind import Rewind, plan_rewind, rewind_run
 from holdfast.runner.decisions.user_decisions import record_decision, waive_gates
 from holdfast.runner.recovery.resume_preview import preview_resume
@@ -125,7 +125,17 @@ def _resume(opened: OpenRepo, run: str, args: Namespace) -> int:
     only = frozenset(_named_tasks(opened.journal.load(run).state(), args)) or None
     if key == "f" or args.failed_only:
         only = _restart_failed(opened, run)
+    if only:
+        _tell_of_held_back(opened.journal.load(run).state(), only)
     return start_session(opened, run, args, only)
+
+
+def _tell_of_held_back(state: RunState, only: frozenset[str]) -> None:
+    """Say which of the chosen tasks do not start, and why: the run would rest again without a word."""
+    state.select(only)
+    for task, why in left_alone(state).items():
+        if task in only:
+            note(f"{task} does not start: {why}.")
 
 
 def _ask_how(opened: OpenRepo, run: str, args: Namespace) -> str:

@@ -476,8 +476,11 @@ def _waited_for(state: RunState, now: float) -> Iterator[str]:
     parked = [one for task in waiting for one in limits_in_the_way(state, task, now)]
     parked += [one for task in state.awaiting_checks.values() for one in parked_validators(state, task, now)]
     yield from dict.fromkeys(one.words for one in parked)
+    by_error: dict[str, list[str]] = {}
     for task in state.on_hold.values():
         if needed := needed_from_person(state.row.run, task):
             yield needed
         elif task.recheck or (task.status is TaskStatus.BLOCKED and not limits_in_the_way(state, task, now)):
-            yield f"{task.id}: {task.error}"
+            by_error.setdefault(task.error, []).append(task.id)
+    # A check that cannot be executed stops many tasks: that is told once.
+    yield from (f"{', '.join(tasks)}: {error}" for error, tasks in by_error.items())

@@ -54,7 +54,10 @@ _PIPE_BYTES_MAX = 1024 * 1024
 _NOT_STARTED_CODE = 127
 _NOT_FOUND_CODES = (126, 127)
 """How shells tell that a program is not there or cannot be executed."""
-_HIDDEN = f"a program was not found: git ignores it, or the sandbox hides it ({SHOW_VARIABLE} shows more)"
+_HIDDEN = (
+    "a program was not found: its name is mistyped, it is not installed, git ignores it, "
+    f"or the sandbox hides it ({SHOW_VARIABLE} shows more)"
+)
 
 # The values of core's ExitReason, which would bring the whole core into every supervisor. The fleet decodes them
 # strictly, and its contract suite meets each of them.

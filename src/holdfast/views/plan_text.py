@@ -23,9 +23,8 @@ def execution_plan(plan: Plan) -> str:
     if plan.workspace.setup:
         lines.append(f"  every workspace is set up by: {_commands(plan.workspace.setup)}")
     if deserves_check(plan):
-        lines.append(
-            "  before the first agent starts, set-up and the checks of every task run once on the base"
-        )
+        setup = "set-up and " if plan.workspace.setup else ""
+        lines.append(f"  before the first agent starts, {setup}the checks of every task run once on the base")
     if plan.verify:
         lines.append(f"  every task is checked by: {_commands(plan.verify)}")
     for stage in plan.stages:

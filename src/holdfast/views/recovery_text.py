@@ -132,10 +132,9 @@ def _place(task: TaskRecovery) -> str:
 def _estimates(report: RecoveryReport) -> Iterator[str]:
     yield f"  work to redo: {f'at most {duration(report.redo_s)}' if report.redo_s else 'none'}"
     if report.finish_s is None:
-        finish = "unknown: no task has finished yet"
-    else:
-        basis = f", estimated from {count(report.measured, 'finished task')}; checks not counted"
-        finish = f"about {duration(report.finish_s)} of agent time{basis if report.finish_s else ''}"
-    yield f"  time to finish: {finish}"
+        yield "  time to finish: unknown: no task has finished yet"
+    elif report.finish_s:
+        basis = f"estimated from {count(report.measured, 'finished task')}; checks not counted"
+        yield f"  time to finish: about {duration(report.finish_s)} of agent time, {basis}"
     if report.undecided:
         yield f"  not counted, they need a decision: {count(report.undecided, 'task')}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from holdfast.core import events as ev
 from holdfast.core.status import FailureKind, RunStatus, TaskStatus
 from tests.support.repositories import Project
-from tests.support.runs import Trial, sh, stage
+from tests.support.runs import Fifo, Trial, sh, stage
 
 
 def _tasks(*names: str) -> list[dict[str, object]]:
@@ -36,6 +36,18 @@ def test_agents_under_way_finish_and_their_work_waits(tmp_path: Path) -> None:
     started = {event.task for event in trial.of_kind(ev.AttemptStarted)}
     assert started <= {"A", "B"}
     assert all(state.tasks[name].recheck and state.tasks[name].latest.head for name in started)
+
+
+def test_a_check_that_stops_two_tasks_is_told_once(tmp_path: Path) -> None:
+    """The reason of the run names both, and says what is wrong a single time."""
+    meet = Fifo(tmp_path / "meet")
+    tasks = (sh("A", f"{meet.give}; echo a > A.txt"), sh("B", f"{meet.take}; echo b > B.txt"))
+    project = Project.create(tmp_path / "p")
+    trial = Trial.of(project, stage("one", *tasks), verify=["pytset -q"], limits={"jobs": 2})
+    assert trial.execute() is RunStatus.BLOCKED
+    reason = trial.state().row.reason
+    assert set(reason.partition(": ")[0].split(", ")) == {"A", "B"}
+    assert reason.count("pytset: not found") == 1
 
 
 def test_after_the_program_is_installed_resume_checks_and_lands_the_same_work(tmp_path: Path) -> None:
