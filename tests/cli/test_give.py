@@ -229,8 +229,12 @@ def test_a_task_that_nobody_has_cannot_be_given(blocked: Cli) -> None:
     assert (done.code, "holdfast take 1 b" in done.err) == (2, True)
 
 
-def test_what_is_given_is_given_once(blocked: Cli) -> None:
-    """Until the run has taken it in."""
+def test_what_is_given_may_be_given_otherwise_until_it_is_taken_in(blocked: Cli) -> None:
+    """`take` does not say that it is the person's, but what can be done; `--back` gives it to the agents instead."""
     _take(blocked, mine="mine\n")
     assert blocked("give", "b").code == 0
-    assert blocked("give", "b").code == 2
+    said = blocked("take", "b").out
+    assert ("b is yours" in said, "holdfast give 1 b --back" in said) == (False, True)
+    assert blocked("give", "b", "--back").code == 0
+    shown = blocked("resume", "--yes")
+    assert "b: attempt 3 started (continuation)" in shown.out + shown.err

@@ -17,10 +17,10 @@ from holdfast.core.state import RunState
 from holdfast.errors import HoldfastError, did_you_mean, quoted
 from holdfast.runner.decisions.user_decisions import apply_decision, record_decision, require_possible
 from holdfast.runner.requests import Request, ask_runner
-from holdfast.views.event_text import retry_wishes
+from holdfast.views.event_text import retry_words
 from holdfast.views.text import one_line
 
-_WISHES_CHARS = 200
+_WORDS_CHARS = 200
 ARGUMENTS: Arguments = (
     RUN_OF_TASK,
     TASK,
@@ -58,7 +58,7 @@ def decide_about_task(
         waits = isinstance(event, ev.TaskRetried) and state.tasks[task].recheck and not event.clean
         done = "is checked again: its work is finished" if waits else done
         if isinstance(event, ev.TaskRetried):
-            done += one_line(retry_wishes(event), _WISHES_CHARS)
+            done += one_line(retry_words(event), _WORDS_CHARS)
         unanswered = bool(open_questions(state.tasks[task])) and not getattr(event, "hint", "")
         if (held := opened.holder(run)) is None:
             record_decision(opened.repo, opened.journal, run, event)

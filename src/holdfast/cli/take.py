@@ -44,8 +44,7 @@ def execute(args: Namespace) -> int:
         stored, task = choose_task(opened, args.run, args.task)
         run = stored.row.run
         path = _take(opened, stored, task)
-        conflict = _conflict(opened.journal.load(run).state().tasks[task])
-        detail = f"{task} is yours, in {path}\n{conflict}`holdfast give {run} {task}` has your work checked and landed."
+        detail = _how_it_stands(run, opened.journal.load(run).state().tasks[task], path)
         # People have read the place already.
         kept = {"workspace": str(path)} if args.json else {}
         code = print_result(opened, run, detail, args, task=task, kept=kept)
@@ -69,6 +68,18 @@ def _take(opened: OpenRepo, stored: StoredRun, task: str) -> Path:
         ask_runner(opened.directory(run), Request(action="take", task=task))
     _wait_until_theirs(opened, run, task)
     return workspace.path
+
+
+def _how_it_stands(run: str, row: TaskRow, path: Path) -> str:
+    """Return where the workspace is, and what to do next."""
+    task = row.id
+    if row.taken is not None and row.taken.given:
+        return (
+            f"{task} is given, and not taken in yet: `holdfast resume {run}` does that. What you change in {path} until then is "
+            f"part of it.\n`holdfast give {run} {task} --back` returns it to the agents instead."
+        )
+    give = f"`holdfast give {run} {task}` has your work checked and landed."
+    return f"{task} is yours, in {path}\n{_conflict(row)}{give}"
 
 
 def _conflict(row: TaskRow) -> str:

@@ -125,7 +125,8 @@ def obstacle(kind: type[ev.Event], task: TaskRow) -> str:
         ev.HandOverStarted: not taken.start,
         ev.HandOverInterrupted: is_being_handed_over(task),
         ev.TaskHandedOver: is_being_handed_over(task),
-        ev.TaskGiven: taken.ready and not taken.given,
+        # Until it is taken in, a person may give it otherwise: to the agents, or with another message.
+        ev.TaskGiven: taken.ready,
     }
     return "" if fits[kind] else "is given already" if taken.given else "is being handed over"
 

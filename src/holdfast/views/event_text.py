@@ -142,7 +142,7 @@ def event_sentence(event: Event) -> str:
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else value
         for name, value in msgspec.structs.asdict(event).items()
     }
-    fields["retried"] = retry_wishes(event) if isinstance(event, TaskRetried) else ""
+    fields["retried"] = retry_words(event) if isinstance(event, TaskRetried) else ""
     fields["how"] = _how(event)
     if isinstance(event, RunBlocked):
         fields["reason"] = _short_reason(event.reason)
@@ -197,7 +197,7 @@ def _short_reason(reason: str) -> str:
     return reason if fits else reason.partition("\n")[0].partition(": `")[0]
 
 
-def retry_wishes(event: TaskRetried) -> str:
+def retry_words(event: TaskRetried) -> str:
     """Say what a person wants of the next attempts."""
     parts = (
         f", with {event.agent}" if event.agent else "",
