@@ -1,7 +1,7 @@
-"""What counts for every test: agents and checks are in no sandbox, unless a test is about that.
+"""What counts for every test: agents and checks are in no sandbox, unless a test is about that, and lines are as wide as in a pipe.
 
-Most tests meet their agents at a FIFO or a file beside the project, which a sandbox hides. It is set while pytest starts,
-so it reaches every process that a test starts, too.
+Most tests meet their agents at a FIFO or a file beside the project, which a sandbox hides. Workers of pytest-xdist set COLUMNS. It
+is set while pytest starts, so it reaches every process that a test starts, too.
 """
 
 from __future__ import annotations
@@ -12,3 +12,4 @@ from holdfast.core.status import SandboxLevel
 from holdfast.runner.sandbox_setting import SANDBOX_VARIABLE
 
 os.environ.setdefault(SANDBOX_VARIABLE, SandboxLevel.OFF)
+os.environ.pop("COLUMNS", None)
