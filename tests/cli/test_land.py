@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from holdfast.repo.landing_lock import landing_lock, landing_lock_path
-from tests.support.command import Cli, eventually, fails, on_terminal, writes
+from tests.support.command import Cli, eventually, fails, has_opened, on_terminal, writes
 
 
 def test_land_asks_and_takes_no_for_an_answer_without_a_terminal(completed: Cli) -> None:
@@ -259,14 +258,8 @@ def land_at_once(cli: Cli, *commands: tuple[str, ...]) -> list[int]:
     lock = landing_lock_path(cli.project.git_dir)
     with landing_lock(cli.project.open()):
         started = [cli.start("land", "--yes", *command) for command in commands]
-        eventually(lambda: all(waits_for(one, lock) for one in started), "all of them got there")
+        eventually(lambda: all(has_opened(one, lock) for one in started), "all of them got there")
     return [one.wait() for one in started]
-
-
-def waits_for(process: subprocess.Popen[bytes], lock: Path) -> bool:
-    """Tell whether a process has opened the file of the lock."""
-    assert process.poll() is None, "it ended before it got there"
-    return any(path.exists() and path.samefile(lock) for path in Path(f"/proc/{process.pid}/fd").iterdir())
 
 
 MANY = 200

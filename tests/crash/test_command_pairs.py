@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from holdfast.journal.lease import making_runs
 from holdfast.paths import StateDir
 from tests.crash.command_pairs import FOREIGN, PairTrial, open_trial
-from tests.support.command import Cli, eventually, writes
+from tests.support.command import Cli, eventually, has_opened, writes
 from tests.support.repositories import Project, write
 
 DONE, HELD_BY_ANOTHER = 0, 4
@@ -67,13 +66,8 @@ def _at_once(cli: Cli, *commands: tuple[str, ...]) -> list[int]:
     lock = StateDir.of_checkout(cli.here).runs_lock
     with making_runs(lock):
         started = [cli.start(*command) for command in commands]
-        eventually(lambda: all(_waits_for(one, lock) for one in started), "all of them got there")
+        eventually(lambda: all(has_opened(one, lock) for one in started), "all of them got there")
     return sorted(one.wait() for one in started)
-
-
-def _waits_for(process: subprocess.Popen[bytes], lock: Path) -> bool:
-    assert process.poll() is None, "it ended before it got there"
-    return any(path.exists() and path.samefile(lock) for path in Path(f"/proc/{process.pid}/fd").iterdir())
 
 
 def test_the_same_files_adopted_twice_at_once_are_one_run(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -187,3 +188,14 @@ def killed_cli(tmp_path: Path) -> tuple[Cli, int]:
     os.killpg(runner.pid, signal.SIGKILL)
     runner.wait()
     return cli, agent
+
+
+def has_opened(process: subprocess.Popen[bytes], file: Path) -> bool:
+    """Tell whether a process that lives has opened a file, such as that of a lock. It opens and closes others meanwhile."""
+    assert process.poll() is None, "it ended before it got there"
+    wanted = file.stat()
+    for descriptor in Path(f"/proc/{process.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            if os.path.samestat(descriptor.stat(), wanted):
+                return True
+    return False
