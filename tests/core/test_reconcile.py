@@ -240,4 +240,4 @@ def test_a_command_whose_landing_vanished_starts_without_its_own_work() -> None:
     walk(state, "a", "completed")
     _recover(state, _facts(tip="base"))
     row = state.tasks["a"]
-    assert (row.status, row.carry, row.set_aside, row.base) == (TaskStatus.PENDING, "", "a-head1", "")
+    assert (row.status, row.carry, row.set_aside) == (TaskStatus.PENDING, "", "a-head1")
