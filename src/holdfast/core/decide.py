@@ -77,7 +77,7 @@ from holdfast.core.status import AttemptKind, BaseStatus, FailureKind, RunStatus
 LANDING_BATCH_MAX = 16
 """How many tasks may land in one move of the branch when no check has to run between them."""
 
-_NOTHING_STARTS = "no task can start"
+NOTHING_STARTS = "no task can start"
 
 
 def decide(state: RunState, now: float) -> list[Command]:
@@ -436,22 +436,10 @@ def _ending(state: RunState, now: float) -> ev.Event:
         and all(state.tasks[name].status is not TaskStatus.ABANDONED for name in selected)
     ):
         return ev.RunPaused()
-    return ev.RunBlocked(reason="; ".join(_obstacles(state, now)) or _NOTHING_STARTS)
+    return ev.RunBlocked(reason="; ".join(obstacles(state, now)) or NOTHING_STARTS)
 
 
-def reason_now(state: RunState, now: float) -> str:
-    """Return why a run at rest does not go on as it stands now: a decision since then may have removed what was in the way.
-
-    Whoever stopped it, and the limits of providers, stay the reason until it is resumed.
-    """
-    row = state.row
-    recorded = (
-        row.status is not RunStatus.BLOCKED or row.stopping or row.parked or row.reason == _NOTHING_STARTS
-    )
-    return row.reason if recorded else "; ".join(_obstacles(state, now))
-
-
-def _obstacles(state: RunState, now: float) -> Iterator[str]:
+def obstacles(state: RunState, now: float) -> Iterator[str]:
     """Yield why nothing can start: budgets, limits and refusals of providers, needs of tasks, gates, abandoned tasks."""
     if failed := base_obstacle(state):
         yield failed

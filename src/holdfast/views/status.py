@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from holdfast.core.decide import reason_now
+from holdfast.core.decide import NOTHING_STARTS, obstacles
 from holdfast.core.facts import NOWHERE, Presence, ResultPlaces
 from holdfast.core.ids import short_name
 from holdfast.core.plan import Plan, Stage, Task
@@ -54,6 +54,18 @@ _INTERRUPTIONS = {
     Ending.CRASH: "its runner is gone (crash)",
     Ending.REBOOT: "the machine restarted under its runner (reboot)",
 }
+
+
+def reason_now(state: RunState, now: float) -> str:
+    """Return why a run at rest does not go on as it stands now: a decision since then may have removed what was in the way.
+
+    Whoever stopped it, and the limits of providers, stay the reason until it is resumed.
+    """
+    row = state.row
+    recorded = (
+        row.status is not RunStatus.BLOCKED or row.stopping or row.parked or row.reason == NOTHING_STARTS
+    )
+    return row.reason if recorded else "; ".join(obstacles(state, now))
 
 
 def describe_ending(row: RunRow, rest: Rest, reason: str) -> str:
