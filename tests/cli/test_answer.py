@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -93,6 +94,8 @@ def test_the_note_of_a_resting_run_asks_too(original: Cli) -> None:
     note = (original.here / ".holdfast/runs/01-try-it/continue-here.md").read_text()
     assert "## Needs you (1)" in note
     assert "Postgres or SQLite?" in note
+    assert "Under way" not in note, "it waits, nobody works on it"
+    assert re.findall(r"^    (holdfast .+)$", note, re.M) == ["holdfast answer 1 db 1", "holdfast resume 1"]
 
 
 def test_an_answer_continues_the_task(asking: Cli) -> None:

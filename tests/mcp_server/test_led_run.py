@@ -186,7 +186,7 @@ def test_a_claim_that_reports_more_than_its_budget_is_ended(tmp_path: Path) -> N
             with pytest.raises(RefusedError, match="not held any more"):
                 await leader("complete_task", task="a", token=claim["token"])
             second = await leader.claim("a")
-            assert "its agent reported 1.5 USD" in second["brief"]
+            assert "its agent reported $1.50" in second["brief"]
             assert (Path(second["workspace"]) / "a.txt").read_text() == "half\n"
 
     led(play)

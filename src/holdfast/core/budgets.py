@@ -12,6 +12,14 @@ from holdfast.core.projection import Spent, TaskRow
 from holdfast.core.state import RunState
 
 _NOTHING = Spent()
+_CENTS_FROM, _SMALL_FROM = 0.1, 0.001
+
+
+def money(usd: float) -> str:
+    """Return an amount as it is written everywhere: `$2.46`, `$0.0123`, `$0.000400`."""
+    if usd >= _CENTS_FROM or not usd:
+        return f"${usd:,.2f}"
+    return f"${usd:.4f}" if usd >= _SMALL_FROM else f"${usd:.6f}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +33,7 @@ class Overrun:
     @property
     def used_words(self) -> str:
         """What was used, in the budget's own unit."""
-        return f"{self.used.cost_usd:.6g} USD" if self.in_money else f"{self.used.tokens} tokens"
+        return money(self.used.cost_usd) if self.in_money else f"{self.used.tokens:,} tokens"
 
     def raised_by(self, run: str) -> str:
         """Return the command that raises this budget of a run to N."""
@@ -79,10 +87,10 @@ def _over(
 ) -> Overrun | None:
     if cost_max is not None and used.cost_usd >= cost_max:
         named = _named(key, "cost_usd")
-        return Overrun(f"the budget of {cost_max:g} USD{whose}{named} is spent", used, in_money=True)
+        return Overrun(f"the budget of {money(cost_max)}{whose}{named} is spent", used, in_money=True)
     if tokens_max is not None and used.tokens >= tokens_max:
         named = _named(key, "tokens")
-        return Overrun(f"the budget of {tokens_max} tokens{whose}{named} is spent", used, in_money=False)
+        return Overrun(f"the budget of {tokens_max:,} tokens{whose}{named} is spent", used, in_money=False)
     return None
 
 

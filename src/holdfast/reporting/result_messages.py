@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from holdfast.core.budgets import money
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow, TaskRow
 from holdfast.core.state import RunState
@@ -100,6 +101,6 @@ def _code_lines(commands: Sequence[str]) -> str:
 def _cost(state: RunState) -> Iterator[str]:
     row = state.row
     parts = [f"{row.tokens:,} tokens"] if row.tokens else []
-    parts += [f"${row.cost_usd:.2f}"] if row.cost_usd else []
+    parts += [money(row.cost_usd)] if row.cost_usd else []
     if parts:
         yield f"Agents reported {' and '.join(parts)}."

@@ -9,7 +9,7 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_OVER, RunStatus, TaskStatus
 from holdfast.escapes import without_controls
-from holdfast.reporting.needs_you import needs_you
+from holdfast.reporting.needs_you import NeedOfTask, needs_you
 from holdfast.reporting.recovery_report import start_again
 
 _LINES_MAX = 40
@@ -30,32 +30,38 @@ def resume_note(state: RunState, refs: Mapping[str, str], written_at: str, way_o
     row, tasks = state.row, state.tasks.values()
     done = [task for task in tasks if task.status is TaskStatus.COMPLETED]
     given_up = [task for task in tasks if task.status is TaskStatus.ABANDONED]
-    begun = [task for task in tasks if task.attempt and task.status not in TASK_IS_OVER]
+    needs = needs_you(state)
+    waiting = {need.task for need in needs}
+    begun = [
+        task for task in tasks if task.attempt and task.status not in TASK_IS_OVER and task.id not in waiting
+    ]
     untried = [task for task in tasks if task.status is TaskStatus.PENDING and not task.attempt]
     reason = f" {_sentence(row.reason)}" if row.reason else ""
-    return "\n\n".join([
+    return with_run_numbers("\n\n".join([
         f"# Continue here: {row.run}",
         _short(row.goal),
         f"{_WHY[row.status]}{reason} Written {written_at}.",
-        *_section("Needs you", [f"{need.task} {_short(need.words)}: `{need.command}`" for need in needs_you(state)]),
+        *_section("Needs you", [f"{need.task} {_short(need.words)}; {_kept(state.tasks[need.task], refs)}" for need in needs]),
         *_section("Done", [f"{_titled(state, task)}: landed as {task.merge_commit[:12]}" for task in done]),
         *_section("Abandoned", [_under_way(state, task, refs) for task in given_up]),
         *_section("Under way", [_under_way(state, task, refs) for task in begun]),
         *_section("Next", [_titled(state, task) for task in untried]),
-        f"## Go on\n\n{way_on or _way_on(row.run, given_up)}\n",
-    ])  # fmt: skip
+        f"## Go on\n\n{way_on or _way_on(row.run, given_up, needs)}\n",
+    ]))  # fmt: skip
 
 
-def _way_on(run: str, given_up: Sequence[TaskRow]) -> str:
+def _way_on(run: str, given_up: Sequence[TaskRow], needs: Sequence[NeedOfTask]) -> str:
     """Return the commands that continue a run. Nothing would start while an abandoned task is in the way."""
-    resume = f"    holdfast resume {run}"
-    if not given_up:
-        return with_run_numbers(resume)
-    choices = [f"    holdfast retry {run} {task.id}" for task in given_up[:_LINES_MAX]]
-    words = (
-        "Run each abandoned task again, or leave it out (`holdfast skip` instead of `retry`), then resume:"
-    )
-    return with_run_numbers("\n".join([words, "", *choices, resume]))
+    commands = [
+        *(f"    {need.command}" for need in needs[:_LINES_MAX]),
+        *(f"    holdfast retry {run} {task.id}" for task in given_up[:_LINES_MAX]),
+        f"    holdfast resume {run}",
+    ]
+    words = [
+        "Run each abandoned task again, or leave it out (`holdfast skip` instead of `retry`), then resume:",
+        "",
+    ]
+    return "\n".join([*(words if given_up else []), *commands])
 
 
 def _sentence(text: str) -> str:
@@ -73,13 +79,17 @@ def _section(title: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def _under_way(state: RunState, task: TaskRow, refs: Mapping[str, str]) -> str:
-    kept = task.latest.head or task.set_aside or task.carry or task.latest.snapshot
-    ref = f" at {refs[kept]}" if kept in refs else ""
-    where = f"its work is commit {kept[:12]}{ref}" if kept else "it left no work"
-    where += f", but it {start_again(task)}" if kept and kept == task.set_aside else ""
     stands = "cut short" if task.status is TaskStatus.PENDING else str(task.status)
     said = f"; {_short(task.error)}" if task.error else ""
-    return f"{_titled(state, task)}: {stands} in attempt {task.attempt}{_progress(task)}; {where}{said}"
+    return f"{_titled(state, task)}: {stands} in attempt {task.attempt}{_progress(task)}; {_kept(task, refs)}{said}"
+
+
+def _kept(task: TaskRow, refs: Mapping[str, str]) -> str:
+    """Return where what there is of a task is kept."""
+    kept = task.latest.head or task.set_aside or task.carry or task.latest.snapshot
+    ref = f" at {refs[kept]}" if kept in refs else ""
+    again = f", but it {start_again(task)}" if kept and kept == task.set_aside else ""
+    return f"its work is commit {kept[:12]}{ref}{again}" if kept else "it left no work"
 
 
 def _progress(task: TaskRow) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
+from holdfast.core.budgets import money
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_OVER, TaskStatus
@@ -179,7 +180,7 @@ def _used(tokens: int, cost_usd: float) -> str:
         (f"{tokens / size:.3g}{unit}" for size, unit in ((1e6, "M"), (1e3, "k")) if tokens >= size),
         str(tokens),
     )
-    parts = (f"{short} tokens" if tokens else "", f"${cost_usd:.2f}" if cost_usd else "")
+    parts = (f"{short} tokens" if tokens else "", money(cost_usd) if cost_usd else "")
     return ", ".join(part for part in parts if part)
 
 

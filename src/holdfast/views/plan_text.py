@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from holdfast.core.base_check import deserves_check
+from holdfast.core.budgets import money
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.reporting.run_estimate import RunEstimate
 from holdfast.views.status import agent_of
@@ -36,12 +37,12 @@ def estimate_lines(estimate: RunEstimate | None) -> list[str]:
     """Return what a run may take as text, and what that is taken from."""
     if estimate is None:
         return ["Time and cost: no history of this repository yet; the first run makes one."]
-    cost = "nobody reported a cost" if estimate.cost_usd is None else f"about ${estimate.cost_usd:.2f}"
+    cost = "nobody reported a cost" if estimate.cost_usd is None else f"about {money(estimate.cost_usd)}"
     lines = [f"Time and cost: about {duration(estimate.seconds)}, {cost}; from earlier runs here:"]
     for one in estimate.history:
-        money = "" if one.cost_usd is None else f", ${one.cost_usd:.2f}"
+        cost_told = "" if one.cost_usd is None else f", {money(one.cost_usd)}"
         who = f"a task of {one.agent}" if one.agent else "a command"
-        lines.append(f"  {who} took {duration(one.seconds)}{money} (median of {one.tasks})")
+        lines.append(f"  {who} took {duration(one.seconds)}{cost_told} (median of {one.tasks})")
     if estimate.unknown:
         lines.append(f"  no history of {', '.join(estimate.unknown)}: taken to be like the others")
     return lines

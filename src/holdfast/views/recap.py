@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from holdfast.core import events as ev
+from holdfast.core.budgets import money
 from holdfast.core.event_codec import Recorded
 from holdfast.core.facts import Facts
 from holdfast.core.state import RunState
@@ -15,7 +16,7 @@ from holdfast.core.status import TaskStatus
 from holdfast.reporting.estimates import RedoneWork, attempt_spans, redone_work
 from holdfast.reporting.needs_you import NeedOfTask
 from holdfast.reporting.spending import AgentSpending, Spending, spending_of
-from holdfast.views.spending_text import SpendingColumns, agents_table, money, spending_words
+from holdfast.views.spending_text import SpendingColumns, agents_table, spending_words
 from holdfast.views.status import MetricsView, RunView, StatusView
 from holdfast.views.text import count, duration, one_line, table
 

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from holdfast.core.budgets import money
 from holdfast.reporting.spending import AgentSpending, Spending
 from holdfast.views.text import count, duration, table
 
-_CENTS_FROM = 0.1
 UNKNOWN = "-"
-
-
-def money(usd: float | None) -> str:
-    """Return `$2.46`, `$0.0123`, or a dash if it is unknown."""
-    if usd is None:
-        return UNKNOWN
-    return f"${usd:,.2f}" if usd >= _CENTS_FROM else f"${usd:.4f}"
 
 
 def tokens(number: int | None) -> str:
     """Return `560,000`, or a dash if it is unknown."""
     return UNKNOWN if number is None else f"{number:,}"
+
+
+def _cost(usd: float | None) -> str:
+    return UNKNOWN if usd is None else money(usd)
 
 
 def share(part: float | None) -> str:
@@ -58,7 +55,7 @@ class SpendingColumns:
         """Return the cells of one row."""
         worked = UNKNOWN if spent.worked_s is None else duration(spent.worked_s)
         used = [tokens(spent.tokens)] if self._tokens else []
-        return [worked, *used, *([money(spent.cost_usd)] if self._cost else [])]
+        return [worked, *used, *([_cost(spent.cost_usd)] if self._cost else [])]
 
 
 def agents_table(agents: Sequence[AgentSpending]) -> Iterator[str]:

@@ -29,7 +29,7 @@ def test_an_attempt_that_reports_more_than_its_budget_is_ended_while_it_works(tm
     (failed,) = run.of_kind(ev.AttemptFailed)
     assert (failed.failure, failed.error) == (
         FailureKind.BUDGET,
-        "the budget of 1 USD for an attempt (limits.attempt_cost_usd) is spent: its agent reported 1.25 USD",
+        "the budget of $1.00 for an attempt (limits.attempt_cost_usd) is spent: its agent reported $1.25",
     )
     assert run.show("half.txt") == "half"
 
@@ -45,7 +45,7 @@ def test_a_task_that_reports_more_than_its_budget_is_abandoned(tmp_path: Path) -
     assert run.execute() is RunStatus.BLOCKED
     task = run.state().tasks["A"]
     assert (task.status, task.attempt, task.cost_usd) == (TaskStatus.ABANDONED, 2, 0.8)
-    assert "0.6 USD for the task" in task.error
+    assert "$0.60 for the task" in task.error
 
 
 def test_a_run_that_reports_more_than_its_budget_ends_its_agents_and_blocks(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_run_that_reports_more_than_its_budget_ends_its_agents_and_blocks(tmp_
     tasks = [sh("A", script), sh("B", script)]
     run = Trial.of(Project.create(tmp_path / "p"), stage("one", *tasks), limits={"cost_usd": 2.2, "jobs": 2})
     assert run.execute() is RunStatus.BLOCKED
-    assert "2.2 USD is spent" in run.stored().row.reason
+    assert "$2.20 is spent" in run.stored().row.reason
     assert run.stored().row.cost_usd == 3.0
     assert {halted.failure for halted in run.of_kind(ev.AttemptHalted)} == {FailureKind.BUDGET}
 
@@ -74,7 +74,7 @@ def test_an_agent_that_reported_nothing_is_not_charged_for_the_budget_of_the_run
     assert not run.of_kind(ev.AttemptFailed)
     assert {lost.cause for lost in run.of_kind(ev.AttemptLost)} == {"budget"}
     assert {halted.error for halted in run.of_kind(ev.AttemptHalted)} == {
-        "the budget of 2 USD is spent: the run used 3 USD"
+        "the budget of $2.00 is spent: the run used $3.00"
     }
     assert [run.state().tasks[name].charged for name in "AB"] == [0, 0]
     assert run.execute(cost_usd=9.0) is RunStatus.COMPLETED
@@ -159,7 +159,7 @@ def test_reports_without_a_runner_end_the_attempt_as_soon_as_there_is_one(tmp_pa
     done.wait()
     assert run.execute() is RunStatus.COMPLETED
     (failed,) = run.of_kind(ev.AttemptFailed)
-    assert failed.error.endswith("its agent reported 1.5 USD")
+    assert failed.error.endswith("its agent reported $1.50")
     assert run.show("half.txt") == "half"
 
 
