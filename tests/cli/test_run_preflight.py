@@ -72,7 +72,7 @@ def test_a_red_base_stops_a_run_that_nobody_watches(tmp_path: Path) -> None:
     assert (done.code, was_paid(cli)) == (3, False)
     assert "the base fails a check before any task has begun" in done.out
     assert "all is red" in done.out
-    assert "--accept-base` goes on" in done.out
+    assert "--accept-base` starts the agents" in done.out
     assert cli("doctor").code == 0
 
 
@@ -83,7 +83,7 @@ def test_why_a_base_is_red_is_told_once(tmp_path: Path, said: str) -> None:
     done = run_agreed(cli)
     assert (done.code, done.out.count("No agent was started")) == (3, 1), done.out
     assert done.out.count("all is red") == ("red" in said)
-    assert "run blocked: the base fails a check before any task has begun\n" in done.out
+    assert "run blocked: the base fails a check before any task has begun" in done.out
     code, screen = on_terminal(cli, "run", "--fresh", answers="n\n")
     assert (code, screen.count("No agent was started")) == (3, 1), screen
     assert "`holdfast resume 3 --accept-base`" in screen

@@ -39,13 +39,12 @@ def test_a_check_that_was_cut_short_is_repeated() -> None:
 
 
 def test_a_red_base_blocks_until_the_user_goes_on() -> None:
-    """The reason names check, output and the way on; accepted, it is not asked about again."""
+    """The reason names check and output; accepted, it is not asked about again."""
     state = state_of(ev.BaseCheckStarted(), RED)
     [blocked] = decide(state, 0.0)
     assert isinstance(blocked, RecordEvent)
     assert isinstance(blocked.event, ev.RunBlocked)
     assert "one failed" in blocked.event.reason
-    assert "--accept-base" in blocked.event.reason
     state.accepts_base = True
     assert decide(state, 0.0) == [RecordEvent(ev.BaseAccepted())]
     state.apply(ev.BaseAccepted())

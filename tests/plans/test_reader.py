@@ -381,3 +381,11 @@ def test_an_unclosed_quote_is_reported_where_it_was_opened(tmp_path: Path) -> No
     path.write_text('holdfast: 1\ngoal: "Add a door\ntasks:\n  - {id: a, prompt: x}\n')
     with pytest.raises(PlanError, match=r"plan.yaml:2: .*this quote is never closed"):
         read_plan(path, ())
+
+
+def test_a_quote_that_a_later_one_closes_is_reported_where_it_was_opened(tmp_path: Path) -> None:
+    """The parser stumbles over the next text in quotes, which is right."""
+    path = tmp_path / "plan.yaml"
+    path.write_text('holdfast: 1\ngoal: "Add a door\ntasks:\n  - {id: a, prompt: "Add a door."}\n')
+    with pytest.raises(PlanError, match=r"plan.yaml:2: .*this quote is closed only on line 4"):
+        read_plan(path, ())

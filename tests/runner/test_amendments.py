@@ -57,7 +57,9 @@ def test_an_agent_that_was_to_be_ended_is_ended_by_the_next_runner(tmp_path: Pat
     runner.wait()
     assert cli("resume", "--yes").code == 0
     (task,) = cli.json("inspect", "a")["tasks"]
-    assert [attempt["outcome"] for attempt in task["attempts"]] == ["lost", "landed"]
+    # The first runner may have begun another attempt by then, whose agent it did not start any more.
+    *earlier, last = [attempt["outcome"] for attempt in task["attempts"]]
+    assert (set(earlier), last) == ({"lost"}, "landed")
     assert cli.project.git("log", "--oneline", "holdfast/01-try-it").count("Land a") == 1
     assert cli.project.git("show", "holdfast/01-try-it:a.txt") == "a"
     assert cli("doctor").code == 0

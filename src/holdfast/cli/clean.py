@@ -27,7 +27,7 @@ from holdfast.repo.refs import result_places
 from holdfast.repo.worktrees import checked_out_at
 from holdfast.runner.decisions.clean import clean_run, remove_forgotten_folders, run_size
 from holdfast.views.recap import recap_text
-from holdfast.views.text import count
+from holdfast.views.text import count, data_size
 
 
 class CleanableRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -184,9 +184,5 @@ def _summaries(opened: OpenRepo, run: str) -> dict[str, str]:
 
 def _lines(found: CleanResult) -> Iterator[str]:
     for one in found.runs:
-        yield f"  {one.run}  {one.status}  {_mebibytes(one.bytes)}, {count(one.refs, 'ref')}"
-    yield f"{count(len(found.runs), 'finished run')}, {_mebibytes(found.bytes)} to free."
-
-
-def _mebibytes(size: int) -> str:
-    return f"{size / 2**20:.1f} MiB"
+        yield f"  {one.run}  {one.status}  {data_size(one.bytes)}, {count(one.refs, 'ref')}"
+    yield f"{count(len(found.runs), 'finished run')}, {data_size(found.bytes)} to free."

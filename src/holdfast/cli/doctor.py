@@ -36,7 +36,7 @@ from holdfast.runner.health import (
 from holdfast.runner.sandbox import require_good_variables
 from holdfast.runner.sandbox_setting import SandboxRequest, SandboxSetting, setting_in_force
 from holdfast.system_errors import machine_error
-from holdfast.views.text import count
+from holdfast.views.text import count, data_size
 
 _FREE_BYTES_MIN = 512 * 1024 * 1024
 _RECENT = 5
@@ -166,10 +166,6 @@ def _agents(checkout: Path) -> Iterator[HealthFinding]:
         yield HealthFinding("agents", True, "no known agent is installed")
 
 
-def _size(size: int) -> str:
-    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size // 2**20} MiB"
-
-
 def _repository(opened: ReadOnlyRepo) -> Iterator[HealthFinding]:
     mounts = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
     network = network_filesystem(opened.checkout, mounts)
@@ -180,8 +176,8 @@ def _repository(opened: ReadOnlyRepo) -> Iterator[HealthFinding]:
     if (found := refusal(state if state.is_dir() else opened.checkout)) is not None:
         yield _error("disk", machine_error(found, "look again", "write a file"))
     free = shutil.disk_usage(opened.checkout).free
-    need = f"at least {_size(_FREE_BYTES_MIN)} is needed"
-    yield HealthFinding("free disk", free >= _FREE_BYTES_MIN, f"{_size(free)} ({need})")
+    need = f"at least {data_size(_FREE_BYTES_MIN)} is needed"
+    yield HealthFinding("free disk", free >= _FREE_BYTES_MIN, f"{data_size(free)} ({need})")
     known = f"readable, {count(len(opened.runs()), 'run')}" if opened.journal else "none yet"
     yield HealthFinding("journal", True, known)
 

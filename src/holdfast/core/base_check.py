@@ -1,4 +1,4 @@
-"""The check of the base: whether it is in the way of the first agent, what to do about it, and why it stops a run.
+"""The check of the base: whether it is in the way of the first agent, and why it stops a run.
 
 It runs once, before anybody is paid. A base that fails its checks is the user's to accept: many plans have checks that only
 their tasks make pass. A check that cannot be executed at all is never accepted, nor a set-up that fails: no task changes that.
@@ -42,25 +42,16 @@ def base_moves(state: RunState) -> Iterator[Command]:
 
 
 def base_obstacle(state: RunState) -> str:
-    """Return why a failed base stops the run and how to continue; empty if it does not."""
-    check, run = state.row.base_check, state.row.run
+    """Return why a failed base stops the run, with what its check printed; empty if it does not."""
+    check = state.row.base_check
     if check.status is not BaseStatus.FAILED or not is_base_in_the_way(state):
         return ""
     said = "\n".join(f"  {line}" for line in check.detail.strip().splitlines()[-_SHOWN_LINES:])
-    shown = f"; it said:\n{said}\n" if said else ". "
-    if check.setup:
-        return (
-            f"set-up fails on the base, and no agent was started: {check.error}{shown}"
-            f"Correct the cause; `holdfast resume {run}` tries again"
-        )
-    if check.unrunnable:
-        return (
-            f"a check of the plan cannot be executed, and no agent was started: {check.error}{shown}"
-            f"Correct the plan and `holdfast amend {run}`, or install what it needs; then `holdfast resume {run}`. "
-            "--no-preflight starts agents without this check"
-        )
-    return (
-        f"the base fails a check before any task has begun: {check.error}{shown}"
-        f"No agent was started. If only the tasks make it pass, `holdfast resume {run} --accept-base` goes on; "
-        f"`holdfast amend {run}` takes a corrected plan"
+    failed = (
+        "set-up fails on the base"
+        if check.setup
+        else "a check of the plan cannot be executed"
+        if check.unrunnable
+        else "the base fails a check before any task has begun"
     )
+    return f"{failed}: {check.error}" + (f"; it said:\n{said}" if said else "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
 from holdfast.errors import PlanError, quoted
@@ -39,7 +40,7 @@ _FIXES = (
     ("expected <block end>", "check the indentation of this line and the ones before it"),
     ("could not find expected ':'", "write `key: value`, or check the indentation"),
     ("tab character", "indent with spaces"),
-    ("never closed", "close it on the line where its text ends"),
+    ("this quote is", "close it on the line where its text ends"),
 )
 
 
@@ -131,11 +132,30 @@ def build_yaml(source: SourceText, builder: TreeBuilder, loader: Any = None) -> 
         if _UNCLOSED_QUOTE in problem and error.context_mark:
             # The parser notices it where the text ends; the author looks for where it began.
             mark, problem = error.context_mark, "this quote is never closed"
+        elif mark and (opened := _quote_closed_at(source, mark.line)):
+            # One that was forgotten makes the next one close it, and what follows there makes no sense.
+            mark, problem = (
+                opened,
+                f"this quote is closed only on line {mark.line + 1}, by one that opens another text",
+            )
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         raise _syntax_error(source, line, column, problem) from None
     except yaml.reader.ReaderError as error:
         line = source.text.count("\n", 0, error.position) + 1
         raise source.error(line, f"this is not text: {error.reason}") from None
+
+
+def _quote_closed_at(source: SourceText, line: int) -> Any:
+    """Return where a text in quotes begins that ends on a line and began before it; None if there is none."""
+    import yaml
+
+    found = None
+    with suppress(yaml.MarkedYAMLError):
+        for token in yaml.scan(source.text, c_loader()):
+            if isinstance(token, yaml.ScalarToken) and not token.plain and token.style in ('"', "'"):
+                is_it = token.start_mark.line < line == token.end_mark.line
+                found = token.start_mark if is_it else found
+    return found
 
 
 def _feed(source: SourceText, builder: TreeBuilder, events: Any) -> None:

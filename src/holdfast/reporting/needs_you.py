@@ -41,10 +41,11 @@ def way_past_obstacle(state: RunState) -> str:
     """
     run, check = state.row.run, state.row.base_check
     amend = f"`holdfast amend {run}` takes a corrected plan"
-    if base_obstacle(state) and not check.setup:
-        if check.unrunnable:
-            return f"{amend}; then `holdfast resume {run}` continues."
-        return f"`holdfast resume {run} --accept-base` starts the agents all the same; {amend}."
+    if base_obstacle(state):
+        if check.setup or check.unrunnable:
+            return f"No agent was started. Correct the cause, or {amend}; then `holdfast resume {run}` tries again."
+        accept = f"`holdfast resume {run} --accept-base` starts the agents"
+        return f"No agent was started. If only the tasks make it pass, {accept}; {amend}."
     if spent := run_overrun(state):
         return f"`{spent.raised_by(run)}` raises the budget to N and continues."
     return ""

@@ -12,6 +12,7 @@ from holdfast.core.people import needed_from_person
 from holdfast.core.plan import Occasion, Plan
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.reporting.needs_you import way_past_obstacle
 
 OCCASIONS: dict[type[ev.Event], Occasion] = {
     ev.RunBlocked: "needs_decision",
@@ -93,7 +94,7 @@ def _reason(event: ev.Event, state: RunState) -> str:
             return needed_from_person(state.row.run, state.tasks[task])
         case ev.TaskEvent():
             return str(getattr(event, "error", ""))
-    return state.row.reason
+    return " ".join(filter(None, (state.row.reason, way_past_obstacle(state))))
 
 
 def displayed_webhook(url: str) -> str:

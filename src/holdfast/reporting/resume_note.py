@@ -9,7 +9,7 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_OVER, RunStatus, TaskStatus
 from holdfast.escapes import without_controls
-from holdfast.reporting.needs_you import NeedOfTask, needs_you
+from holdfast.reporting.needs_you import NeedOfTask, needs_you, way_past_obstacle
 from holdfast.reporting.recovery_report import start_again
 
 _LINES_MAX = 40
@@ -46,7 +46,7 @@ def resume_note(state: RunState, refs: Mapping[str, str], written_at: str, way_o
         *_section("Abandoned", [_under_way(state, task, refs) for task in given_up]),
         *_section("Under way", [_under_way(state, task, refs) for task in begun]),
         *_section("Next", [_titled(state, task) for task in untried]),
-        f"## Go on\n\n{way_on or _way_on(row.run, given_up, needs)}\n",
+        f"## Go on\n\n{way_on or way_past_obstacle(state) or _way_on(row.run, given_up, needs)}\n",
     ]))  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskV
 from holdfast.views.text import count, duration, one_line, paragraph, percent, titled_table, when
 
 _STUCK_NAMED = 6
+_REASON_LINES = 12
 _NO_RUN = (
     "No run here yet. `holdfast init` writes a starter plan, `holdfast run` starts it.\n"
     "If there was one, `holdfast rebuild` restores it from git."
@@ -88,8 +89,7 @@ def _header(run: RunView, view: StatusView, width: int) -> Iterator[str]:
         f"  (held by {run.held_by})" if run.held_by else ""
     )
     yield f"  {one_line(run.goal, min(100, width - 2))}"
-    if run.detail:
-        yield from paragraph(with_run_numbers(one_line(run.detail, 300)), width)
+    yield from _reason(run.detail, width)
     yield (
         f"  {metrics.completed} of {count(metrics.tasks, 'task')} landed, {metrics.failed} failed, "
         f"{count(metrics.attempts, 'attempt')}, {metrics.redone} redone, {duration(metrics.elapsed_s)}"
@@ -108,6 +108,13 @@ def _header(run: RunView, view: StatusView, width: int) -> Iterator[str]:
         yield f"  what lands is ticked in {one_line(run.ticks)}"
     if run.intrusions:
         yield f"  {count(run.intrusions, 'intrusion')} noticed; `holdfast inspect {run.id}` names the files"
+
+
+def _reason(reason: str, width: int) -> Iterator[str]:
+    """Yield why a run rests, with the lines of output that may belong to it."""
+    for line in reason.splitlines()[:_REASON_LINES]:
+        indent = "  " + " " * (len(line) - len(line.lstrip()))
+        yield from paragraph(with_run_numbers(one_line(line, 300)), width, indent)
 
 
 def _needs(needs: Sequence[NeedOfTask]) -> Iterator[str]:

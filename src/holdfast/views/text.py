@@ -161,6 +161,19 @@ def count(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {plural or f'{noun}s'}"
 
 
+def data_size(size: int) -> str:
+    """Return a number of bytes in its largest unit: `4 KiB`, `12 MiB`, `1.5 GiB`."""
+    if size >= 2**30:
+        return f"{size / 2**30:.1f} GiB"
+    return (
+        f"{size // 2**20} MiB"
+        if size >= 2**20
+        else f"{size // 2**10} KiB"
+        if size >= 2**10
+        else count(size, "byte")
+    )
+
+
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
