@@ -24,8 +24,8 @@ from holdfast.runner.context import RunContext
 
 LISTEN_S = 1.0
 """How often a stream is read. An agent may exceed a budget for this long; what it reports counts at once."""
-HEARTBEAT_S = 10.0
-"""How often, at most, an agent's activity is recorded."""
+HEARTBEAT_MAX_S = 10.0
+"""How old an agent's recorded activity may get, however many agents there are."""
 LIMIT_PATIENCE_S = 120.0
 """How long an agent may try to get past a limit by itself before it is ended and the task waits without it."""
 PIECE_BYTES = 512 * 1024
@@ -112,12 +112,17 @@ async def listen(context: RunContext, task: TaskRow, listener: StreamListener) -
             await context.fleet.cancel(listener.key)
             return
         observed = observation(task, listener.heard)
-        due = time.monotonic() - listener.recorded_at >= HEARTBEAT_S
+        due = time.monotonic() - listener.recorded_at >= _heartbeat_s(context)
         if observed and (due or _is_urgent(context, task, listener.heard)):
             listener.recorded_at = time.monotonic()
             await context.record(observed)
         await context.reports.arrived(task, None if listener.unreadable else LISTEN_S)
         listener.read()
+
+
+def _heartbeat_s(context: RunContext) -> float:
+    """Return how often an agent's activity is recorded: all of them together about once a second, or each every ten."""
+    return min(float(len(context.state.active)), HEARTBEAT_MAX_S)
 
 
 def observation(task: TaskRow, heard: StreamSummary) -> list[ev.Event]:
