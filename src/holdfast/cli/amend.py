@@ -121,6 +121,7 @@ def _agree(opened: OpenRepo, run: str, wanted: Plan, args: Namespace, *, restart
     planned = planned_amendment(state, wanted, restart=restart)
     require_commands(planned.plan, opened.checkout)
     require_files(opened.repo, planned.plan.workspace, state.row.base)
+    require_files(opened.repo, planned.plan.workspace, state.row.tip)
     amendment(state, wanted, restart=restart)
     if not args.json:
         say(amendment_text(amendment_view(run, planned, restart=restart, amended=False)), args)

@@ -68,6 +68,17 @@ def tracked_changes(private_git: Git, work_tree: Path, index: Path) -> tuple[str
     return tuple(dict.fromkeys(found))
 
 
+def set_as_in(private_git: Git, work_tree: Path, index: Path, commit: str, paths: Sequence[str]) -> None:
+    """Make an index hold at these paths, and below them, what a commit has there; nothing if there is no commit."""
+    if not paths:
+        return
+    literal = [f":(literal){path}" for path in paths]
+    drop = ("rm", "-r", "-q", "--cached", "--ignore-unmatch", "--", *literal)
+    private_git.run(*drop, work_tree=work_tree, index=index)
+    if commit and (found := private_git.run("ls-tree", "-r", "-z", commit, "--", *literal)):
+        private_git.run("update-index", "--replace", "-z", "--index-info", stdin=found, index=index)
+
+
 def without_filters(private_git: Git) -> list[str]:
     """Return the options with which git reads and writes files as they are stored, without any content filter."""
     found = private_git.try_run("config", "-z", "--name-only", "--get-regexp", r"^filter\.").stdout

@@ -24,7 +24,14 @@ from holdfast.paths import STATE_DIR, is_of_state_dir
 from holdfast.repo.blocking_files import refuse_blocking_files, remove_blocking_files, too_deep_folders
 from holdfast.repo.files import closed_folders, copy_atomically, is_plain_directory, is_there, open_up, remove
 from holdfast.repo.git import GitError, as_lines, decode_text
-from holdfast.repo.index import LISTING_S, changed_paths, temporary_index, tracked_changes, unkept_paths
+from holdfast.repo.index import (
+    LISTING_S,
+    changed_paths,
+    set_as_in,
+    temporary_index,
+    tracked_changes,
+    unkept_paths,
+)
 from holdfast.repo.index_additions import add_files
 from holdfast.repo.persons_merge import holds_landed, landed_below, merge_under_way
 from holdfast.repo.refs import list_refs
@@ -329,13 +336,12 @@ def _tree_once(repo: Repository, workspace: Workspace, base: str, look_behind: b
             repo.private_git.run("read-tree", "--reset", base, work_tree=workspace.path, index=index)
             # An agent that commits by itself may have forced its reports in, or settings for the user's next agents.
             _untrack(repo, workspace.path, index, f":(icase){STATE_DIR}")
-            for path in left_out:
-                _untrack(repo, workspace.path, index, f":(literal){path}")
+            set_as_in(repo.private_git, workspace.path, index, workspace.start(), left_out)
         forced = _staged_though_ignored(repo, workspace, folder)
         wanted = without_paths(forced, left_out)
         removed += [f"{path} was left out: it never lands." for path in forced if path not in wanted]
-        patterns, may_change = ignore_patterns(left_out), not workspace.is_persons
-        found = _add_all(repo, workspace.path, index, wanted, 0, patterns, may_change=may_change)
+        may_change = not workspace.is_persons
+        found = _add_all(repo, workspace.path, index, wanted, 0, left_out, may_change=may_change)
         behind = unkept_paths(repo.private_git, workspace.path, index) if look_behind else ()
         absent = tuple(path for path in behind if without_paths([path.rstrip("/")], left_out))
         return WorkspaceTree(found.tree, found.problems, (*removed, *found.remarks), absent)
@@ -374,7 +380,7 @@ def _add_all(
 
     late = ""
     try:
-        changed = changed_paths(repo.private_git, root, index, unlock, left_out)
+        changed = changed_paths(repo.private_git, root, index, unlock, ignore_patterns(left_out))
     except GitError as error:
         if not error.is_late:
             raise
@@ -382,7 +388,8 @@ def _add_all(
         late = (
             "Git could not apply the rules in .gitignore in time, so new files were left out: simplify them."
         )
-    wanted = [*changed, *forced]
+    # A commit may track what is left out: then it stays as that commit has it.
+    wanted = [*without_paths(changed, left_out), *forced]
     hidden = [folder for folder in closed if folder in passed_over or _any_in(folder, wanted)]
     found = _sort_out(root, [path for path in wanted if not any(_any_in(one, [path]) for one in hidden)])
     found.problems.extend(f"{folder} cannot be read and was left out." for folder in hidden)
