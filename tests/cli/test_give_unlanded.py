@@ -54,6 +54,20 @@ def test_what_was_given_and_refused_outlives_clean(way: tuple[str, ...], tmp_pat
     assert ref.endswith("-taken")
 
 
+@pytest.mark.parametrize("gives", [False, True], ids=["left", "given and not taken in"])
+def test_each_work_that_was_left_outlives_clean_and_gits_own_tidying(gives: bool, blocked: Cli) -> None:
+    """A person takes the task twice and an agent gets it each time; git forgets what only the log of a ref has."""
+    for text in ("first work", "second work"):
+        assert blocked("take", "b").code == 0
+        (_workspace(blocked) / "mine.txt").write_text(f"{text}\n")
+        assert not gives or blocked("give", "b").code == 0
+        assert blocked("retry", "b").code == 0
+    _clean(blocked)
+    git(blocked.here, "reflog", "expire", "--expire=now", "--all")
+    git(blocked.here, "gc", "-q", "--prune=now")
+    assert [len(_refs_with(blocked, text)) for text in ("first work", "second work")] == [1, 1]
+
+
 def test_what_was_given_back_outlives_clean(blocked: Cli) -> None:
     """The agent that got it failed."""
     blocked("take", "b")

@@ -155,7 +155,7 @@ def taken_ref(run: str, task: str) -> str:
 
 
 def taken_commit_ref(run: str, task: str, commit: str) -> str:
-    """Return the ref that keeps a commit of a person: one that was given, or made there and moved off again.
+    """Return the ref that keeps a commit of a person: one that was given, made there and moved off again, or saved before another.
 
     `clean` leaves it unless the commit has landed.
     """

@@ -82,7 +82,7 @@ def _save_or_move_aside(repo: Repository, pool: Workspaces, run: str, name: str,
 
 
 def _save(repo: Repository, workspace: Workspace, run: str, task: str) -> bool:
-    """Commit the files at a ref of their own unless a ref has them. The commits that it held before stay in its log.
+    """Commit the files at a ref of their own unless a ref has them. What it held before gets a ref, too: git forgets a log.
 
     Returns whether that is all: what git ignores is in no commit, nor is the history of a repository in there.
     """
@@ -100,6 +100,9 @@ def _save(repo: Repository, workspace: Workspace, run: str, task: str) -> bool:
         return is_all
     message = f"{task}: left in the workspace of the person who took it\n\n{trailers(run, task, 0)}"
     ref = ids.taken_ref(run, task)
+    before = repo.read_ref(ref)
+    if before and repo.tree_of(before) != found.tree:
+        repo.keep(ids.taken_commit_ref(run, task, before), before)
     commit_on_ref(repo, found.tree, head, ref, lambda: message, may_reuse_parent=True, logged=True)
     return is_all
 
