@@ -20,6 +20,7 @@ from tests.support.command import (
     on_terminal,
     writes,
 )
+from tests.support.repositories import write
 
 RUN = "01-try-it"
 
@@ -341,3 +342,15 @@ def test_an_agent_that_was_agreed_to_for_a_task_needs_no_new_agreement_after_an_
     assert cli("amend", "--yes").code == 0
     done = cli("resume")
     assert (done.code, cli.run_status()) == (0, "completed"), done.err
+
+
+def test_an_agent_that_was_redefined_is_shown_before_its_run_is_amended(tmp_path: Path) -> None:
+    """Agents can write `agents.toml`. Who says yes to another prompt must not agree to that unseen."""
+    cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="mine", limits={"attempts": 1})
+    own = cli.here / ".holdfast" / "agents.toml"
+    write(own, '[mine]\ncommand = ["false"]\n')
+    assert cli("run", "--yes").code == 1
+    write(own, '[mine]\ncommand = ["touch", "evil"]\n')
+    cli.plan({"id": "a", "prompt": "y"}, agent="mine", limits={"attempts": 1})
+    refused = cli("amend")
+    assert (refused.code, "agent mine starts: touch evil" in refused.err) == (3, True)

@@ -279,6 +279,23 @@ def test_an_agent_that_was_redefined_needs_consent_again(tmp_path: Path) -> None
     assert "this is gone:\n  agent mine starts: sh -c 'echo hello > hello.txt'" in said
 
 
+def test_a_link_that_leads_elsewhere_by_now_needs_consent_again(tmp_path: Path) -> None:
+    """The plan is the same; what its agents get to see is not."""
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["cp", "data/key", "seen"]}, workspace={"copy": ["data"]})
+    write(tmp_path / "public" / "key", "public")
+    write(tmp_path / "private" / "key", "private")
+    link = cli.here / "data"
+    link.symlink_to(tmp_path / "public")
+    assert (cli("run", "--yes").code, cli("run", "--fresh").code) == (0, 0)
+    link.unlink()
+    link.symlink_to(tmp_path / "private")
+    done = cli("run", "--fresh")
+    assert (
+        done.code,
+        f"+ data is a link out of your checkout, to {tmp_path}/private" in shown(done.err),
+    ) == (3, True)
+
+
 def test_a_resumed_run_asks_about_an_agent_that_was_redefined(tmp_path: Path) -> None:
     """An agent of the run itself may have written the file before the run was stopped."""
     cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="mine", limits={"attempts": 1})

@@ -43,9 +43,9 @@ def require_consent(
     """
     presets = presets_of(checkout)
     require_agents(plan, presets)
-    digest = consent_digest(plan, presets)
-    if journal.is_confirmed(digest):
+    if is_agreed(journal, plan, presets, checkout):
         return
+    digest = consent_digest(plan, presets)
     if not yes:
         show_consent(plan, presets, checkout, sandbox)
     if not yes and not is_interactive():
@@ -58,6 +58,12 @@ def require_consent(
             "you did not agree to the plan; nothing was run", "`--dry-run` shows what it would do"
         )
     record_consent(journal, plan, presets, checkout)
+
+
+def is_agreed(journal: Journal, plan: Plan, presets: Presets, checkout: Path) -> bool:
+    """Tell whether the user agreed to this plan, to these agents, and to where links out of the checkout lead by now."""
+    digests = (consent_digest(plan, presets), *map(_link_digest, _links_out(plan, checkout)))
+    return all(map(journal.is_confirmed, digests))
 
 
 def agree_to_amendment(
@@ -73,10 +79,14 @@ def agree_to_amendment(
     before, agreed = state.plan, [wanted, amended]
     if journal.is_confirmed(consent_digest(state.plan_as_run(), presets)):
         before, agreed = state.plan_as_run(), [*agreed, state.plan_as_run(amended)]
-    known = list(executed_by(before, presets, checkout))
+    # An agent of the user's files, or a link, may be another than when the user agreed: then all of it is shown.
+    is_known = is_agreed(journal, before, presets, checkout)
+    known = list(executed_by(before, presets, checkout)) if is_known else []
     new = [item for item in executed_by(agreed[-1], presets, checkout) if item not in known]
     if new and not yes:
-        _print(["New in what it runs:"], new)
+        _print(
+            ["New in what it runs:" if is_known else "What it runs, to which you have not agreed yet:"], new
+        )
     if not yes and not is_interactive():
         raise NeedsDecisionError(
             f"amending run {run} needs your approval, and there is no terminal to ask on",
@@ -138,7 +148,8 @@ def show_commands(plan: Plan) -> None:
 
 def record_consent(journal: Journal, plan: Plan, presets: Presets, checkout: Path) -> None:
     """Record that the user agreed to the plan, and keep what was shown, to tell the next time what changed."""
-    journal.confirm_plan(consent_digest(plan, presets), time.time())
+    for digest in (consent_digest(plan, presets), *map(_link_digest, _links_out(plan, checkout))):
+        journal.confirm_plan(digest, time.time())
     path = _record(plan, checkout)
     with suppress(OSError):  # the agreement stands without it
         path.parent.mkdir(exist_ok=True)
@@ -184,11 +195,22 @@ def _brought(plan: Plan, checkout: Path) -> Iterator[str]:
         yield f"every agent and check gets a copy of these of your checkout: {command_line(', '.join(setting.copy))}"
     if setting.link:
         yield f"every agent and check sees these of your checkout: {command_line(', '.join(setting.link))}"
-    for path in (*setting.copy, *setting.link):
-        if place := place_outside(checkout, path):
-            yield f"{command_line(path)} is a link out of your checkout, to {command_line(str(place))}"
+    yield from _links_out(plan, checkout)
     for variable, value in setting.env.items():
         yield f"every agent and check gets: {command_line(redact(f'{variable}={value}'))}"
+
+
+def _links_out(plan: Plan, checkout: Path) -> Iterator[str]:
+    """Yield where each link leads that takes what workspaces get out of the checkout."""
+    for path in (*plan.workspace.copy, *plan.workspace.link):
+        if place := place_outside(checkout, path):
+            yield f"{command_line(path)} is a link out of your checkout, to {command_line(str(place))}"
+
+
+def _link_digest(where: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(where.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _commands(plan: Plan) -> Iterator[str]:

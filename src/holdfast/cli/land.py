@@ -10,7 +10,7 @@ from dataclasses import replace
 from holdfast.agents.consent import consent_digest
 from holdfast.agents.presets import presets_of
 from holdfast.cli.arguments import ACCEPT_BRANCH, JSON, YES, Arguments, flag, one_of, option, positional
-from holdfast.cli.consent import require_consent
+from holdfast.cli.consent import is_agreed, require_consent
 from holdfast.cli.open_repo import OpenRepo, choose_latest_run, open_repo
 from holdfast.cli.output import CommandResult, as_json, command_result, say
 from holdfast.cli.prompts import confirm, is_interactive, require_yes
@@ -263,7 +263,7 @@ def _new_run(opened: OpenRepo, result: ResultToLand, conflict: LandingConflictEr
     stored = opened.journal.load(result.row.run)
     plan = conflict_plan(stored, result, conflict.onto, args.agent or "")
     presets = presets_of(opened.checkout)
-    agreed = not args.agent and opened.journal.is_confirmed(consent_digest(stored.plan, presets))
+    agreed = not args.agent and is_agreed(opened.journal, stored.plan, presets, opened.checkout)
     if agreed:
         import time
 
