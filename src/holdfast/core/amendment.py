@@ -6,7 +6,7 @@ tells the truth about its branch. What an amendment changes in the rows of tasks
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -176,15 +176,20 @@ def _concern(terms: Terms) -> tuple[object, ...]:
     return terms.assignment, terms.checks, terms.validation, terms.limits.attempts
 
 
-def fate_of(state: RunState, plan: Plan, name: str, *, restart: bool) -> str:
-    """Return what becomes of a task that is added, changed or dropped, in a few words."""
-    row = state.tasks.get(name)
+def fates_of(state: RunState, plan: Plan, names: Iterable[str], *, restart: bool) -> dict[str, str]:
+    """Return what becomes of each of these tasks, which are added, changed or dropped, in a few words."""
     specs = {task.id: task for _, task in plan.tasks()}
+    return {name: _fate(state, plan, name, specs.get(name), restart) for name in names}
+
+
+def _fate(state: RunState, plan: Plan, name: str, spec: Task | None, restart: bool) -> str:
+    row = state.tasks.get(name)
     if row is None:
         return "new"
-    if stands := _stands(row, dropped=name not in specs):
+    stands = _stands(row, dropped=spec is None)
+    if stands or spec is None:
         return stands
-    before, now = terms_of(state.plan, state.specs[name]), terms_of(plan, specs[name])
+    before, now = terms_of(state.plan, state.specs[name]), terms_of(plan, spec)
     if row.status is TaskStatus.RUNNING and is_outdated(row, before, now):
         if restart:
             return "its agent is stopped, its work kept; it begins again"

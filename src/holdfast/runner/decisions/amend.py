@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from holdfast.agents.presets import Presets
 from holdfast.core import events as ev
-from holdfast.core.amendment import amended_plan, fate_of, restarted_tasks, tasks_concerned
+from holdfast.core.amendment import amended_plan, fates_of, restarted_tasks, tasks_concerned
 from holdfast.core.plan import Plan
 from holdfast.core.plan_difference import FieldChange, PlanDifference, plan_difference
 from holdfast.core.state import RunState
@@ -52,7 +52,7 @@ def planned_amendment(state: RunState, wanted: Plan, *, restart: bool) -> Planne
     changed = (one.id for one in (*plan_difference(state.plan, wanted).tasks, *difference.tasks))
     restarted = restarted_tasks(state, plan) if restart else ()
     names = dict.fromkeys((*changed, *tasks_concerned(state, plan), *restarted))
-    fates = {name: fate_of(state, plan, name, restart=restart) for name in names}
+    fates = fates_of(state, plan, names, restart=restart)
     base = FieldChange(field="base", before=state.plan.base, after=wanted.base)
     ignored = (base,) if base.before != base.after else ()
     return PlannedAmendment(plan, difference, fates, ignored, restarted)
