@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.command import Cli, writes
+from tests.support.command import COMMAND, Cli, writes
 from tests.support.repositories import git, write
+from tests.support.users import powerless, require_root
 
 BRANCH = "holdfast/01-try-it"
 _LANDS = {"id": "a", "run": ["sh", "-c", "mkdir out; echo landed > out/x; echo landed > single"]}
@@ -68,3 +69,18 @@ def test_a_copied_file_that_the_target_tracks_outlives_a_resolved_conflict(
     assert done.code == 0, done.err
     assert git(cli.here, "show", "main:.env") == "first"
     assert (cli.here / ".env").read_text() == "uncommitted\n"
+
+
+@pytest.mark.parametrize("closed", ["data", "data/folder", "data/folder/file"])
+def test_what_may_not_be_read_charges_nobody(closed: str, tmp_path: Path) -> None:
+    """It is told with its path before any agent starts; once it is open, the same run goes on."""
+    require_root()
+    cli = Cli.of(tmp_path / "p", writes("a"), workspace={"copy": ["data"]})
+    write(cli.here / "data" / "folder" / "file", "x")
+    (cli.here / closed).chmod(0)
+    run = (*COMMAND, "run", "--yes")
+    done = powerless(cli.here, *run)
+    assert (done.code, str(cli.here / closed) in done.out + done.err) == (3 if "/" in closed else 2, True)
+    (cli.here / closed).chmod(0o755)
+    assert powerless(cli.here, *run).code == 0
+    assert cli.task("a")["attempts"] == 1 + ("/" in closed)

@@ -20,8 +20,9 @@ from holdfast.core.plan import PlanWorkspace
 from holdfast.errors import HoldfastError
 from holdfast.paths import STATE_DIR
 from holdfast.repo.agent_files import opened_folder
-from holdfast.repo.files import read_regular, remove, write_atomically
+from holdfast.repo.files import is_plain_directory, read_regular, remove, write_atomically
 from holdfast.repo.repository import Repository
+from holdfast.system_errors import as_holdfast_error
 
 _GIT = ".git"
 _PRIVATE = frozenset({_GIT, STATE_DIR})
@@ -99,11 +100,24 @@ def require_brought_files(checkout: Path, setting: PlanWorkspace) -> None:
                     f"workspace.copy names {path}, which is neither a file nor a folder",
                     f"replace {source}, or take it out of the plan",
                 )
+            if not _is_open(source):
+                raise _closed(source)
             if _shows_private_folder(checkout, source):
                 raise FilesMissingError(
                     f"workspace.{key} names {path}, a link to a folder of git or of Holdfast, or to one around it",
                     f"let {source} lead elsewhere, or take it out of the plan",
                 )
+
+
+def _is_open(path: Path) -> bool:
+    return os.access(path, os.R_OK | os.X_OK if path.is_dir() else os.R_OK)
+
+
+def _closed(path: Path) -> FilesMissingError:
+    return FilesMissingError(
+        f"workspaces get {path}, which you may not read",
+        "`ls -ld` shows who may; change its mode, or take it out of the plan",
+    )
 
 
 def place_outside(checkout: Path, path: str) -> Path | None:
@@ -149,13 +163,27 @@ def _put(workspace: Path, path: str, source: Path, *, is_copy: bool) -> None:
 
 def _copy(source: Path, target: Path) -> None:
     if source.is_dir():
-        shutil.copytree(source, target, symlinks=True, ignore=_not_copied)
+        shutil.copytree(source, target, symlinks=True, ignore=_not_copied, copy_function=_copy_file)
     else:
+        _copy_file(source, target)
+
+
+def _copy_file(source: str | Path, target: str | Path) -> None:
+    """Copy a file. Errors are of our own: those of the system are collected by who copies a folder, and lose their number."""
+    try:
         shutil.copy2(source, target)
+    except OSError as error:
+        raise as_holdfast_error(error) if _is_open(Path(source)) else _closed(Path(source)) from None
 
 
 def _not_copied(folder: str, names: list[str]) -> list[str]:
-    """Return what a copy of a folder lacks: repositories in it, and what is no file, folder or link."""
+    """Return what a copy of a folder lacks: repositories in it, and what is no file, folder or link.
+
+    Raises FilesMissingError if a folder in it may not be read.
+    """
+    for path in (Path(folder, name) for name in names):
+        if is_plain_directory(path) and not _is_open(path):
+            raise _closed(path)
     return [name for name in names if name == _GIT or _is_special(os.path.join(folder, name))]  # noqa: PTH118 - plain strings, for there may be very many
 
 
