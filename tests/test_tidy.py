@@ -21,6 +21,7 @@ LEAVES = {
     "disk_sync",
     "errors",
     "escapes",
+    "folders",
     "locks",
     "mounts",
     "paths",

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import holdfast
-from holdfast.disk_sync import PRIVATE
+from holdfast.folders import files_in, folders_in, opened_up
 from holdfast.mounts import mounts_in
 
 _NICE = 10
@@ -52,32 +52,25 @@ def delete(folders: Sequence[str]) -> None:
     for top in folders:
         if mounts_in(top):
             continue
-        _delete_tree(top)
-        _try(os.rmdir, str(Path(top).parent))
+        delete_tree(top)
+        with suppress(OSError):
+            os.rmdir(os.path.dirname(top))  # noqa: PTH106, PTH120
 
 
-def _delete_tree(top: str) -> None:
+def delete_tree(top: str) -> None:
+    """Delete a folder with all that is in it, as far as that is possible."""
+    above, name = os.path.split(top)
+    with suppress(OSError, RecursionError), opened_up(above) as folder:
+        _delete_in(folder, name)
+
+
+def _delete_in(above: int, name: str) -> None:
     """Delete the files first, from the top, and open each folder before it is entered: agents and package caches close them."""
-    _open(top)
-    folders = []
-    for folder, inner, files in os.walk(top):
-        folders.append(folder)
-        for name in files:
-            _try(os.unlink, f"{folder}/{name}")
-        for name in inner:
-            _open(f"{folder}/{name}")
-    for folder in reversed(folders):
-        _try(os.rmdir, folder)
-
-
-def _open(path: str) -> None:
-    """Let us delete what is in a folder. A link to one is deleted itself."""
-    if os.path.islink(path):  # noqa: PTH114 - there may be very many
-        _try(os.unlink, path)
-    else:
-        _try(lambda folder: os.chmod(folder, PRIVATE), path)  # noqa: PTH101
-
-
-def _try(change: Callable[[str], None], path: str) -> None:
+    with suppress(OSError), opened_up(name, above) as folder:
+        for file in files_in(folder):
+            with suppress(OSError):
+                os.unlink(file, dir_fd=folder)
+        for inner in folders_in(folder):
+            _delete_in(folder, inner)
     with suppress(OSError):
-        change(path)
+        os.rmdir(name, dir_fd=above)

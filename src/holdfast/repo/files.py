@@ -17,12 +17,15 @@ from pathlib import Path
 
 from holdfast.boot import is_alive, own_process
 from holdfast.disk_sync import make_folder, sync
+from holdfast.folders import files_in, folders_in, opened_up, opened_up_below
 from holdfast.mounts import MountedError, mounts_in, require_no_mounts
 
 GIT_FILE_BYTES_MAX = 256 * 1024 * 1024
 """More than any file of git has that is read as a whole: an index of a million files has half of it."""
 _DRAFT = ".holdfast-"
-_OUT_OF_REACH = (errno.ENAMETOOLONG, errno.EPERM, errno.EACCES)
+_PATH_MAX = 4096
+_OUT_OF_REACH = (PermissionError, FileNotFoundError, NotADirectoryError)
+"""It belongs to another user, or an agent that is alive removed it or put something else there."""
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP)
 
@@ -198,22 +201,26 @@ def remove_within(folder: Path, deadline: float) -> bool:
 
     What cannot be deleted in a plain way stays, and all of it if something is mounted in there.
     """
-    return not mounts_in(folder) and _remove_within(folder, deadline)
-
-
-def _remove_within(folder: Path, deadline: float) -> bool:
+    if mounts_in(folder):
+        return False
     try:
-        with os.scandir(folder) as found:
-            for entry in list(found):
-                if time.monotonic() > deadline:
-                    return False
-                if not entry.is_dir(follow_symlinks=False):
-                    os.unlink(entry.path)  # noqa: PTH108 - plain strings, for there may be very many
-                elif not _remove_within(Path(entry.path), deadline):
-                    return False
-        folder.rmdir()
+        with opened_up(folder.parent) as above:
+            return _remove_within(above, folder.name, deadline)
     except (OSError, RecursionError):
         return not os.path.lexists(folder)
+
+
+def _remove_within(above: int, name: str, deadline: float) -> bool:
+    with opened_up(name, above) as folder:
+        for file in files_in(folder):
+            if time.monotonic() > deadline:
+                return False
+            os.unlink(file, dir_fd=folder)
+        if time.monotonic() > deadline or not all(
+            _remove_within(folder, inner, deadline) for inner in folders_in(folder)
+        ):
+            return False
+    os.rmdir(name, dir_fd=above)
     return True
 
 
@@ -222,25 +229,11 @@ def open_up(root: Path) -> None:
 
     Links are not followed; files keep their modes, and directories of another user theirs.
     """
-    pending = [str(root)]
+    pending: list[tuple[str, ...]] = [()]
     while pending:
-        pending += _open_folder(pending.pop())
-
-
-def _open_folder(folder: str) -> list[str]:
-    """Give the owner full access to one directory, and return those in it.
-
-    What has too long a path, or belongs to another user, stays as it is.
-    """
-    try:
-        mode = stat.S_IMODE(os.lstat(folder).st_mode)
-        os.chmod(folder, mode | stat.S_IRWXU)  # noqa: PTH101 - plain strings, for there may be very many
-        with os.scandir(folder) as entries:
-            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except OSError as error:
-        if error.errno not in _OUT_OF_REACH:
-            raise
-        return []
+        parts = pending.pop()
+        with suppress(*_OUT_OF_REACH), opened_up_below(root, parts) as folder:
+            pending += [(*parts, name) for name in folders_in(folder) if len("/".join(parts)) < _PATH_MAX]
 
 
 def _flatten(root: Path) -> None:
@@ -248,15 +241,19 @@ def _flatten(root: Path) -> None:
 
     A chain of them can be deeper than any path may be, and than a recursion can go.
     """
-    pending, number, mark = [root], 0, os.urandom(4).hex()
-    while pending:
-        for path in _open_folder(str(pending.pop())):
-            place = root / f"{_DRAFT}{mark}-{number}"
-            number += 1
-            # Moving a folder changes its entry for the parent, so its owner must be allowed to write to it.
-            _open_folder(path)
-            os.rename(path, place)  # noqa: PTH104 - plain strings, for there may be very many
-            pending.append(place)
+    mark = os.urandom(4).hex()
+    with opened_up(root) as top:
+        pending, number = ["."], 0
+        while pending:
+            with suppress(*_OUT_OF_REACH), opened_up(pending.pop(), top) as folder:
+                for name in folders_in(folder):
+                    place = f"{_DRAFT}{mark}-{number}"
+                    number += 1
+                    # Moving a folder changes its entry for the parent, so its owner must be allowed to write to it.
+                    with suppress(*_OUT_OF_REACH), opened_up(name, folder):
+                        pass
+                    os.rename(name, place, src_dir_fd=folder, dst_dir_fd=top)
+                    pending.append(place)
 
 
 def _unless_gone(_call: object, name: str, problem: tuple[object, BaseException, object]) -> None:
