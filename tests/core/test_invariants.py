@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from holdfast.core import events as ev
 from holdfast.core.event_codec import Recorded
@@ -18,7 +19,7 @@ from holdfast.core.invariants import (
 )
 from holdfast.core.plan import Limits
 from holdfast.core.state import RunState, replay
-from tests.core.builders import ATTACHED, STARTED, begin, failed, plan, task, walk
+from tests.core.builders import ATTACHED, STARTED, begin, failed, plan, start, task, walk
 
 
 def _landing(name: str) -> Landing:
@@ -229,6 +230,22 @@ def test_a_stored_run_that_its_events_do_not_explain() -> None:
     state = replay(of, (STARTED, ATTACHED))
     state.row.epoch = 9
     assert [v.number for v in fold_violations(of, _recorded(STARTED, ATTACHED), state.row, [])] == [8]
+
+
+def test_a_run_of_an_earlier_version_lacks_times_and_nothing_else() -> None:
+    """Rows did not add up how long agents worked. That is nobody's fault; a row with more than its events tell is."""
+    of = plan((task("a"),))
+    state = begin(of)
+    events = [STARTED, ATTACHED, ev.StageOpening(stage="s1"), ev.StageOpened(stage="s1")]
+    for event in (start("a", 1), structs.replace(failed("a", 1), duration_s=2.0), start("a", 2)):
+        state.apply(event)
+        events.append(event)
+    row, (counted,) = state.row, state.take_changed()
+    uncounted = structs.replace(counted, past=[])
+    old = structs.replace(row, worked_s=0.0)
+    assert (counted.past, row.worked_s) != (uncounted.past, old.worked_s)
+    assert fold_violations(of, _recorded(*events), old, [uncounted]) == []
+    assert len(fold_violations(of, _recorded(*events), structs.replace(row, worked_s=9.0), [uncounted])) == 1
 
 
 def test_events_that_contradict_each_other() -> None:
