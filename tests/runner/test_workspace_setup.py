@@ -166,6 +166,15 @@ def test_what_set_up_makes_beside_what_is_kept_does_not_land(tmp_path: Path, mod
     assert show(cli, "a.txt").startswith("one")
 
 
+def test_an_agent_is_told_which_files_of_set_up_do_not_land(tmp_path: Path) -> None:
+    """It would change them in vain: its work on them is in no commit."""
+    cli = cli_of(tmp_path / "p", {"setup": ["echo made > made.txt"]}, sh("a", "echo mine > made.txt"))
+    run(cli, ())
+    assert "made.txt" not in files(cli)
+    (brief,) = (cli.here / ".holdfast").rglob("brief.md")
+    assert "never land, whatever you change in them: made.txt." in brief.read_text()
+
+
 def test_the_user_agrees_to_set_up_and_to_what_agents_get_to_see(tmp_path: Path) -> None:
     """Commands are commands, and a copied `.env` may hold secrets: both are shown before anything runs."""
     workspace = {

@@ -20,6 +20,7 @@ _DETAIL_CHARS = 6_000
 _CONTRACT_CHARS = 16_000
 _DIFF_CHARS = 24_000
 _LANDED_SHOWN = 30
+_PATHS_SHOWN = 30
 _LINE_CHARS = 200
 _SUMMARY_CHARS = 4_000
 _SUMMARIES_CHARS = 24_000
@@ -38,6 +39,7 @@ class BriefFacts:
     ports: Sequence[int] = ()
     database: str = ""
     setup_error: str = ""
+    made_by_setup: Sequence[str] = ()
 
 
 def build_brief(state: RunState, task: TaskRow, facts: BriefFacts) -> str:
@@ -215,8 +217,10 @@ def _workspace(state: RunState, facts: BriefFacts) -> Iterator[str]:
         lines.append(f"If you need a scratch database, call it {facts.database} (HOLDFAST_DATABASE).")
     if setting.setup:
         lines.append(f"Set up for you: {', '.join(f'`{command}`' for command in setting.setup)}.")
-    if setting.brought:
-        lines.append(f"These are here and never land: {', '.join(setting.brought)}.")
+    if never_land := (*setting.brought, *facts.made_by_setup):
+        names = (" ".join(name.split()) for name in never_land[:_PATHS_SHOWN])
+        more = f" and {len(never_land) - _PATHS_SHOWN} more" if len(never_land) > _PATHS_SHOWN else ""
+        lines.append(f"These are here and never land, whatever you change in them: {', '.join(names)}{more}.")
     if lines:
         yield "## This workspace\n\n" + bullets(lines)
 

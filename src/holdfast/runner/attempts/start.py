@@ -87,11 +87,13 @@ def next_brief(repo: Repository, state: RunState, task: TaskRow) -> str:
 def _write_brief(context: RunContext, task: TaskRow, workspace: Path, setup_error: str) -> Path:
     """Write the brief of a task's current attempt and return its file. Idempotent."""
     path = context.directory.brief(task.id, task.attempt)
+    brought = context.state.plan.workspace.brought
     facts = replace(
         _earlier_work(context.repo, task),
         ports=context.variables.ports(workspace),
         database=database_name(workspace) if context.state.plan.workspace != PlanWorkspace() else "",
         setup_error=setup_error,
+        made_by_setup=[path for path in context.workspaces.of(task).left_out if path not in brought],
     )
     text = build_brief(context.state, task, facts)
     with doing("write its brief", path):
