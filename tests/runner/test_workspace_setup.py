@@ -175,6 +175,20 @@ def test_an_agent_is_told_which_files_of_set_up_do_not_land(tmp_path: Path) -> N
     assert "never land, whatever you change in them: made.txt." in brief.read_text()
 
 
+def test_who_changes_a_file_of_set_up_is_told_that_it_does_not_land(tmp_path: Path) -> None:
+    """Beside other work it would be missing from what lands, and nobody would know."""
+    cli = cli_of(
+        tmp_path / "p",
+        {"setup": ["echo made > made.txt; echo other > other.txt"]},
+        sh("a", "echo mine > made.txt; echo mine > a.txt"),
+    )
+    run(cli, ())
+    assert "made.txt" not in files(cli)
+    told = cli("inspect", "a").out
+    assert "made.txt was changed, and left out: set-up makes it." in told
+    assert "other.txt was changed" not in told
+
+
 def test_the_user_agrees_to_set_up_and_to_what_agents_get_to_see(tmp_path: Path) -> None:
     """Commands are commands, and a copied `.env` may hold secrets: both are shown before anything runs."""
     workspace = {

@@ -1,4 +1,4 @@
-"""The check of the base: whether it is in the way of the first agent, and why it stops a run.
+"""The check of the base: whether it is in the way of the first agent, why it stops a run, and what lets the run go on.
 
 It runs once, before anybody is paid. A base that fails its checks is the user's to accept: many plans have checks that only
 their tasks make pass. A check that cannot be executed at all is never accepted, nor a set-up that fails: no task changes that.
@@ -55,3 +55,17 @@ def base_obstacle(state: RunState) -> str:
         else "the base fails a check before any task has begun"
     )
     return f"{failed}: {check.error}" + (f"; it said:\n{said}" if said else "")
+
+
+def base_way_out(state: RunState) -> str:
+    """Return what lets a run go on that its base stops; empty if it does not. Just to resume it would check the same again."""
+    check, run = state.row.base_check, state.row.run
+    if not base_obstacle(state):
+        return ""
+    amend = f"`holdfast amend {run}` takes a corrected plan"
+    if check.setup or check.unrunnable:
+        return (
+            f"No agent was started. Correct the cause, or {amend}; then `holdfast resume {run}` tries again."
+        )
+    accept = f"`holdfast resume {run} --accept-base` starts the agents"
+    return f"No agent was started. If only the tasks make it pass, {accept}; {amend}."

@@ -85,6 +85,12 @@ class Workspace:
         """
         return tuple(dict.fromkeys((*self.brought, *read_record(self.setup_file).left_out)))
 
+    def changed_since_setup(self) -> list[str]:
+        """Return what set-up made and somebody changed since. It does not land, which its author should know."""
+        record = read_record(self.setup_file)
+        made = (path for path in record.left_out if path not in self.brought) if record.settled_ns else ()
+        return [path for path in made if _written_ns(self.path / path) > record.settled_ns]
+
     def start(self) -> str:
         """Return the commit that was last put into the workspace whole, or an empty string, also if a power cut tore it."""
         return _commit_id(read_regular(self.start_file))
@@ -187,6 +193,13 @@ def admin_files(workspace: Workspace) -> dict[Path, bytes]:
         workspace.git_dir / "commondir": b"../..\n",
         workspace.git_dir / "gitdir": os.fsencode(workspace.path / ".git") + b"\n",
     }
+
+
+def _written_ns(path: Path) -> int:
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError:  # it is gone: nothing of it is left out
+        return 0
 
 
 def _commit_id(content: bytes) -> str:

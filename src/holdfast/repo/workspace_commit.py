@@ -45,6 +45,7 @@ FILE_BYTES_MAX = 50 * 1024 * 1024
 _TRIES = 3
 _NESTING_MAX = 4
 _SHOWN_CHARS = 100
+_NAMED_MAX = 5
 _GITLINK = "160000"
 
 
@@ -340,6 +341,8 @@ def _tree_once(repo: Repository, workspace: Workspace, base: str, look_behind: b
         forced = _staged_though_ignored(repo, workspace, folder)
         wanted = without_paths(forced, left_out)
         removed += [f"{path} was left out: it never lands." for path in forced if path not in wanted]
+        in_vain = workspace.changed_since_setup()[:_NAMED_MAX]
+        removed += [f"{path} was changed, and left out: set-up makes it." for path in in_vain]
         may_change = not workspace.is_persons
         found = _add_all(repo, workspace.path, index, wanted, 0, left_out, may_change=may_change)
         behind = unkept_paths(repo.private_git, workspace.path, index) if look_behind else ()

@@ -38,12 +38,13 @@ class SetupRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """What is known of a workspace's set-up. `left_out` are the paths in it that never land.
 
     `complete`: set-up ended well, so what is kept can be used. `digest`: of the commands and files that it followed from;
-    empty if it must run before every use.
+    empty if it must run before every use. `settled_ns`: when that was.
     """
 
     complete: bool = False
     digest: str = ""
     left_out: tuple[str, ...] = ()
+    settled_ns: int = 0
 
 
 def read_record(file: Path) -> SetupRecord:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.core.base_check import base_obstacle
+from holdfast.core.base_check import base_way_out
 from holdfast.core.budgets import run_overrun
 from holdfast.core.people import next_command, open_questions, question_line, taken_words
 from holdfast.core.projection import TaskRow
@@ -39,15 +39,10 @@ def way_past_obstacle(state: RunState) -> str:
 
     Empty for any other run.
     """
-    run, check = state.row.run, state.row.base_check
-    amend = f"`holdfast amend {run}` takes a corrected plan"
-    if base_obstacle(state):
-        if check.setup or check.unrunnable:
-            return f"No agent was started. Correct the cause, or {amend}; then `holdfast resume {run}` tries again."
-        accept = f"`holdfast resume {run} --accept-base` starts the agents"
-        return f"No agent was started. If only the tasks make it pass, {accept}; {amend}."
+    if way := base_way_out(state):
+        return way
     if spent := run_overrun(state):
-        return f"`{spent.raised_by(run)}` raises the budget to N and continues."
+        return f"`{spent.raised_by(state.row.run)}` raises the budget to N and continues."
     return ""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from pathlib import Path
 
 import msgspec
@@ -124,4 +125,5 @@ def _settle(context: RunContext, place: Workspace, setting: PlanWorkspace, diges
     is_all_kept = bool(setting.keep) and not without_paths(found, setting.brought)
     left_out = (*setting.brought, *(path.rstrip("/") for path in loose))
     kept = digest if is_all_kept else ""
-    write_record(place.setup_file, SetupRecord(complete=True, digest=kept, left_out=left_out))
+    record = SetupRecord(complete=True, digest=kept, left_out=left_out, settled_ns=time.time_ns())
+    write_record(place.setup_file, record)

@@ -15,6 +15,7 @@ import msgspec
 from holdfast.core.event_codec import encode_event
 from holdfast.core.events import (
     AgentsReattached,
+    AttemptDone,
     AttemptFailed,
     AttemptLost,
     AttemptStarted,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _LAST_LINE_CHARS = 100
 _REASON_CHARS = 180
+_REMARKS_CHARS = 300
 _SENTENCES = {
     "RunStarted": "run {run} begins at {base:.12}",
     "RunRestored": "state rebuilt from git",
@@ -148,7 +150,13 @@ def event_sentence(event: Event) -> str:
         fields["reason"] = _short_reason(event.reason)
     sentence = _SENTENCES.get(type(event).__name__)
     words = _name_in_words(event) if sentence is None else sentence.format_map(fields)
-    return with_run_numbers(one_line(words, width=200) + _last_line(event))
+    return with_run_numbers(one_line(words, width=200) + _remarks(event) + _last_line(event))
+
+
+def _remarks(event: Event) -> str:
+    """Return what the author of finished work should know, such as what of it was left out."""
+    told = event.remarks if isinstance(event, AttemptDone) else ()
+    return f". {one_line(' '.join(told), _REMARKS_CHARS)}" if told else ""
 
 
 def _last_line(event: Event) -> str:

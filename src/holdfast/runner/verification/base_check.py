@@ -59,8 +59,18 @@ async def check_base(context: RunContext) -> list[ev.Event]:
 def _digest(context: RunContext, tree: str) -> str:
     """Return the digest of all that decides how the checks end, as far as the plan and the user say it."""
     plan = context.state.plan
-    parts = [tree, plan.verify, plan.workspace, plan.pass_env, context.setting.level, context.setting.network]
+    copied = [_version(context.repo.checkout / path) for path in plan.workspace.copy]
+    sandbox = context.setting.level, context.setting.network
+    parts = [tree, plan.verify, plan.workspace, copied, plan.pass_env, *sandbox]
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic")).hexdigest()
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """Return what changes when somebody changes a file that workspaces get a copy of."""
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_size, found.st_mtime_ns
+    return None
 
 
 def _remember(held: Path) -> None:
