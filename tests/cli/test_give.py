@@ -77,6 +77,39 @@ def test_a_failed_check_comes_back_to_the_person_and_charges_nothing(tmp_path: P
     assert cli.task("b")["attempts"] == 3
 
 
+def _by_agent(path: Path, script: str, **more: object) -> Cli:
+    """Return a run of one task of an agent, which did not get it done."""
+    agent = {"command": ["sh", "-c", script]}
+    task = {"id": "b", "prompt": "do it", **more}
+    cli = Cli.of(path, task, agent="one", agents={"one": agent}, limits={"attempts": 1})
+    assert cli("run", "--yes", "--no-preflight").code == 1
+    return cli
+
+
+def test_an_agents_work_that_a_person_gives_as_it_is_is_checked_again(tmp_path: Path) -> None:
+    """The person mended what the check needs, outside of the workspace. Only an agent has to change a file."""
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\nexit 1\n")
+    tool.chmod(0o755)
+    cli = _by_agent(tmp_path / "p", "echo b > b.txt", verify=[str(tool)])
+    _take(cli)
+    tool.write_text("#!/bin/sh\nexit 0\n")
+    assert cli("give", "b").code == 0
+    done = cli("resume", "--yes")
+    assert done.code == 0, done.out
+    assert git(cli.here, "show", "holdfast/01-try-it:b.txt") == "b"
+
+
+def test_a_person_who_gives_nothing_is_told_so(tmp_path: Path) -> None:
+    """In words about the person: no agent reported anything."""
+    cli = _by_agent(tmp_path / "p", "exit 3")
+    _take(cli)
+    assert cli("give", "b").code == 0
+    done = cli("resume", "--yes")
+    assert (done.code, "agent reported" in done.out) == (3, False), done.out
+    assert "what you gave changes no file" in done.out
+
+
 def test_what_is_given_anew_replaces_what_waited_for_a_check(tmp_path: Path) -> None:
     """A check could not run. The person gives again: that is checked and lands, not what waited."""
     tool = tmp_path / "tool"
