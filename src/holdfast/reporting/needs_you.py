@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.core.base_check import base_obstacle
-from holdfast.core.budgets import run_overrun
+from holdfast.core.budgets import raising_command, run_overrun
 from holdfast.core.people import next_command, open_questions, question_line, taken_words
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
@@ -46,8 +46,8 @@ def way_past_obstacle(state: RunState) -> str:
             return f"No agent was started. Correct the cause, or {amend}; then `holdfast resume {run}` tries again."
         accept = f"`holdfast resume {run} --accept-base` starts the agents"
         return f"No agent was started. If only the tasks make it pass, {accept}; {amend}."
-    if spent := run_overrun(state):
-        return f"`{spent.raised_by(run)}` raises the budget to N and continues."
+    if run_overrun(state):
+        return f"`{raising_command(state)}` raises the budget to N and continues."
     return ""
 
 
