@@ -41,6 +41,27 @@ def test_an_unfinished_run_lands_only_on_the_users_word(blocked: Cli) -> None:
     assert blocked("land", "--yes").code == 0
 
 
+@pytest.mark.parametrize("shape", [(), ("--pr",)], ids=["merge", "pr"])
+def test_landing_an_unfinished_run_of_which_nothing_has_landed_is_no_success(
+    tmp_path: Path, shape: tuple[str, ...]
+) -> None:
+    """What a script does after `land` needs the result. The hint shows what the run waits for."""
+    cli = Cli.of(tmp_path / "p", fails("a"), limits={"attempts": 1})
+    assert cli("run", "--yes").code == 1
+    done = cli("land", "1", "--yes", *shape)
+    assert (done.code, "nothing of 01-try-it has landed yet" in done.err) == (3, True), done
+    assert "`holdfast status 1`" in done.err
+
+
+def test_landing_a_run_that_ended_without_a_result_has_nothing_left_to_do(blocked: Cli) -> None:
+    """Nothing will come of it any more."""
+    empty = Cli.of(blocked.here.parent / "q", fails("a"), limits={"attempts": 1})
+    assert empty("run", "--yes").code == 1
+    assert (empty("skip", "a").code, empty("resume", "--yes").code) == (0, 0)
+    done = empty("land", "--yes")
+    assert (done.code, "nothing to bring into main" in done.out) == (0, True), done
+
+
 def test_landing_into_a_branch_that_is_not_there_is_refused_without_a_question(completed: Cli) -> None:
     """No branch is made up."""
     assert completed("land", "--into", "no-such").code == 2
