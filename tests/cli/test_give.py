@@ -54,6 +54,21 @@ def test_the_status_of_a_run_at_rest_says_what_is_given(blocked: Cli) -> None:
     assert blocked("give", "b").code == 0
     detail = blocked.json("status")["run"]["detail"]
     assert detail == "b is given by you; it is taken in when the run goes on"
+    assert blocked.task("b")["error"] == "is given by you; it is taken in when the run goes on"
+
+
+def test_giving_a_task_of_a_run_that_is_over_does_not_lead_to_take(completed: Cli) -> None:
+    """Nobody can take it: the run is completed."""
+    done = completed("give", "a")
+    assert (done.code, "run 01-try-it is completed" in done.err) == (2, True), done.err
+    assert "holdfast take" not in done.err
+
+
+def test_giving_a_landed_task_does_not_lead_to_take(blocked: Cli) -> None:
+    """Nobody can take it: it has landed."""
+    done = blocked("give", "a")
+    assert (done.code, "task a is completed" in done.err) == (2, True), done.err
+    assert "holdfast take" not in done.err
 
 
 def _checked(tmp_path: Path) -> Cli:
