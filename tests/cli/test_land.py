@@ -38,7 +38,8 @@ def test_a_result_that_landed_elsewhere_is_found_too(completed: Cli) -> None:
 def test_an_unfinished_run_lands_only_on_the_users_word(blocked: Cli) -> None:
     """Half a result is never merged by accident."""
     assert blocked("land").code == 3
-    assert blocked("land", "--yes").code == 0
+    done = blocked("land", "--yes")
+    assert (done.code, "What 01-try-it has landed so far is in main" in done.out) == (0, True), done.out
 
 
 @pytest.mark.parametrize("shape", [(), ("--pr",)], ids=["merge", "pr"])

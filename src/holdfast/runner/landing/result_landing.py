@@ -157,7 +157,8 @@ def landed_sentence(result: ResultToLand, landed: LandedRun) -> str:
     if landed.kind == "already there":
         return f"{run} is in {result.target} (already there, {landed.commit[:12]})."
     by = f", conflicts resolved by {result.results[1].run}" if result.is_resolved else ""
-    return f"{run} is in {result.target} ({landed.kind}, {landed.commit[:12]}{by})."
+    what = run if result.row.status in RUN_IS_OVER else f"What {run} has landed so far"
+    return f"{what} is in {result.target} ({landed.kind}, {landed.commit[:12]}{by})."
 
 
 def nothing_landed(row: RunRow, so: str) -> str:
