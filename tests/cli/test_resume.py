@@ -104,6 +104,17 @@ def test_a_budget_that_was_raised_before_is_named_again(tmp_path: Path) -> None:
     assert "`holdfast resume 1 --cost-usd N --tokens N` raises" in cli("status").out
 
 
+def test_the_dry_run_of_a_completed_run_offers_nothing_that_does_nothing(completed: Cli) -> None:
+    """There is nothing to resume, to restart or to abandon."""
+    shown = completed("resume", "1", "--dry-run").out
+    assert "there is nothing to resume" in shown
+    assert ("holdfast inspect 1" in shown, "holdfast resume" in shown, "abandon" in shown) == (
+        True,
+        False,
+        False,
+    )
+
+
 def test_a_chosen_task_that_cannot_start_is_told_with_the_reason(blocked: Cli) -> None:
     """Its need is not among the chosen ones, so the run just rests again."""
     blocked.plan(writes("a"), fails("b", needs=["a"]), writes("c", needs=["b"]), limits={"attempts": 1})
