@@ -219,14 +219,6 @@ def test_a_run_that_is_there_is_not_asked_about(completed: Cli) -> None:
     assert (code, "?" in screen) == (0, False)
 
 
-def test_a_run_of_which_nothing_landed_says_so(tmp_path: Path) -> None:
-    """Not "already there"."""
-    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["false"]}, limits={"attempts": 1})
-    assert cli("run", "--yes").code == 1
-    done = cli("land", "--yes")
-    assert (done.code, "Nothing of 01-try-it has landed" in done.out) == (0, True)
-
-
 def test_nothing_to_land_is_no_success_while_another_result_waits(completed: Cli) -> None:
     """The latest run has nothing yet. Whoever named no run is told which result waits."""
     completed.plan(fails("c"), goal="Another", limits={"attempts": 1})
@@ -235,7 +227,7 @@ def test_nothing_to_land_is_no_success_while_another_result_waits(completed: Cli
     assert (refused.code, "nothing of 02-another has landed yet" in refused.err) == (3, True)
     assert "`holdfast land 1` lands the result that waits" in refused.err
     assert completed("land", "1", "--yes").code == 0
-    assert completed("land", "--yes").code == 0
+    assert "`holdfast status 2` shows what it waits for" in completed("land", "--yes").err
 
 
 def test_a_discarded_run_is_not_offered_and_says_where_it_is(completed: Cli) -> None:
