@@ -136,3 +136,11 @@ def test_a_damaged_journal_is_refused_and_kept(completed: Cli) -> None:
     done = completed("status")
     assert (done.code, "rebuild" in done.err) == (2, True)
     assert journal.read_bytes().startswith(b"not a journal")
+
+
+@pytest.mark.parametrize("command", ["status", "resume", "land", "recap"])
+def test_a_task_in_the_place_of_a_run_is_recognised(ended: Cli, command: str) -> None:
+    """The hint shows the task, and how to name both."""
+    done = ended(command, "b")
+    assert (done.code, 'there is no run "b"' in done.err) == (2, True), done.err
+    assert "b is a task of run 01-try-it: `holdfast inspect 1 b` shows it" in done.err

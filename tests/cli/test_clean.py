@@ -43,6 +43,16 @@ def test_clean_removes_finished_runs_and_keeps_their_outputs(completed: Cli) -> 
     assert completed("clean", "--all", "--yes").code == 0
 
 
+def test_a_result_that_has_not_landed_is_named_before_its_run_is_cleaned(completed: Cli) -> None:
+    """Afterwards `land` does not know the run any more: git has to merge its branch."""
+    waits = (
+        f"  holdfast/{RUN} has not landed: `holdfast land 1` does that; later only `git merge holdfast/{RUN}`"
+    )
+    assert waits in completed("clean", "--all").out.splitlines()
+    assert completed("land", "--yes").code == 0
+    assert "has not landed" not in completed("clean", "--all").out
+
+
 def test_cleaning_again_removes_the_lock_that_git_could_not(completed: Cli) -> None:
     """Git had deleted the refs, and failed to remove its lock: no run is left whose recovery would."""
     completed("clean", "--all", "--yes")

@@ -54,6 +54,21 @@ def test_the_status_of_a_run_at_rest_says_what_is_given(blocked: Cli) -> None:
     assert blocked("give", "b").code == 0
     detail = blocked.json("status")["run"]["detail"]
     assert detail == "b is given by you; it is taken in when the run goes on"
+    assert blocked.task("b")["error"] == "is given by you; it is taken in when the run goes on"
+
+
+def test_giving_a_task_of_a_run_that_is_over_does_not_lead_to_take(completed: Cli) -> None:
+    """Nobody can take it: the run is completed."""
+    done = completed("give", "a")
+    assert (done.code, "run 01-try-it is completed" in done.err) == (2, True), done.err
+    assert "holdfast take" not in done.err
+
+
+def test_giving_a_landed_task_does_not_lead_to_take(blocked: Cli) -> None:
+    """Nobody can take it: it has landed."""
+    done = blocked("give", "a")
+    assert (done.code, "task a is completed" in done.err) == (2, True), done.err
+    assert "holdfast take" not in done.err
 
 
 def _checked(tmp_path: Path) -> Cli:
@@ -75,6 +90,39 @@ def test_a_failed_check_comes_back_to_the_person_and_charges_nothing(tmp_path: P
     cli("give", "b")
     assert cli("resume", "--yes").code == 0
     assert cli.task("b")["attempts"] == 3
+
+
+def _by_agent(path: Path, script: str, **more: object) -> Cli:
+    """Return a run of one task of an agent, which did not get it done."""
+    agent = {"command": ["sh", "-c", script]}
+    task = {"id": "b", "prompt": "do it", **more}
+    cli = Cli.of(path, task, agent="one", agents={"one": agent}, limits={"attempts": 1})
+    assert cli("run", "--yes", "--no-preflight").code == 1
+    return cli
+
+
+def test_an_agents_work_that_a_person_gives_as_it_is_is_checked_again(tmp_path: Path) -> None:
+    """The person mended what the check needs, outside of the workspace. Only an agent has to change a file."""
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\nexit 1\n")
+    tool.chmod(0o755)
+    cli = _by_agent(tmp_path / "p", "echo b > b.txt", verify=[str(tool)])
+    _take(cli)
+    tool.write_text("#!/bin/sh\nexit 0\n")
+    assert cli("give", "b").code == 0
+    done = cli("resume", "--yes")
+    assert done.code == 0, done.out
+    assert git(cli.here, "show", "holdfast/01-try-it:b.txt") == "b"
+
+
+def test_a_person_who_gives_nothing_is_told_so(tmp_path: Path) -> None:
+    """In words about the person: no agent reported anything."""
+    cli = _by_agent(tmp_path / "p", "exit 3")
+    _take(cli)
+    assert cli("give", "b").code == 0
+    done = cli("resume", "--yes")
+    assert (done.code, "agent reported" in done.out) == (3, False), done.out
+    assert "what you gave changes no file" in done.out
 
 
 def test_what_is_given_anew_replaces_what_waited_for_a_check(tmp_path: Path) -> None:

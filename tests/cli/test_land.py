@@ -38,7 +38,29 @@ def test_a_result_that_landed_elsewhere_is_found_too(completed: Cli) -> None:
 def test_an_unfinished_run_lands_only_on_the_users_word(blocked: Cli) -> None:
     """Half a result is never merged by accident."""
     assert blocked("land").code == 3
-    assert blocked("land", "--yes").code == 0
+    done = blocked("land", "--yes")
+    assert (done.code, "What 01-try-it has landed so far is in main" in done.out) == (0, True), done.out
+
+
+@pytest.mark.parametrize("shape", [(), ("--pr",)], ids=["merge", "pr"])
+def test_landing_an_unfinished_run_of_which_nothing_has_landed_is_no_success(
+    tmp_path: Path, shape: tuple[str, ...]
+) -> None:
+    """What a script does after `land` needs the result. The hint shows what the run waits for."""
+    cli = Cli.of(tmp_path / "p", fails("a"), limits={"attempts": 1})
+    assert cli("run", "--yes").code == 1
+    done = cli("land", "1", "--yes", *shape)
+    assert (done.code, "nothing of 01-try-it has landed yet" in done.err) == (3, True), done
+    assert "`holdfast status 1`" in done.err
+
+
+def test_landing_a_run_that_ended_without_a_result_has_nothing_left_to_do(blocked: Cli) -> None:
+    """Nothing will come of it any more."""
+    empty = Cli.of(blocked.here.parent / "q", fails("a"), limits={"attempts": 1})
+    assert empty("run", "--yes").code == 1
+    assert (empty("skip", "a").code, empty("resume", "--yes").code) == (0, 0)
+    done = empty("land", "--yes")
+    assert (done.code, "nothing to bring into main" in done.out) == (0, True), done
 
 
 def test_landing_into_a_branch_that_is_not_there_is_refused_without_a_question(completed: Cli) -> None:
@@ -197,14 +219,6 @@ def test_a_run_that_is_there_is_not_asked_about(completed: Cli) -> None:
     assert (code, "?" in screen) == (0, False)
 
 
-def test_a_run_of_which_nothing_landed_says_so(tmp_path: Path) -> None:
-    """Not "already there"."""
-    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["false"]}, limits={"attempts": 1})
-    assert cli("run", "--yes").code == 1
-    done = cli("land", "--yes")
-    assert (done.code, "Nothing of 01-try-it has landed" in done.out) == (0, True)
-
-
 def test_nothing_to_land_is_no_success_while_another_result_waits(completed: Cli) -> None:
     """The latest run has nothing yet. Whoever named no run is told which result waits."""
     completed.plan(fails("c"), goal="Another", limits={"attempts": 1})
@@ -213,7 +227,7 @@ def test_nothing_to_land_is_no_success_while_another_result_waits(completed: Cli
     assert (refused.code, "nothing of 02-another has landed yet" in refused.err) == (3, True)
     assert "`holdfast land 1` lands the result that waits" in refused.err
     assert completed("land", "1", "--yes").code == 0
-    assert completed("land", "--yes").code == 0
+    assert "`holdfast status 2` shows what it waits for" in completed("land", "--yes").err
 
 
 def test_a_discarded_run_is_not_offered_and_says_where_it_is(completed: Cli) -> None:

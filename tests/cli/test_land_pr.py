@@ -89,6 +89,15 @@ def test_without_a_word_nothing_is_pushed(tmp_path: Path) -> None:
     assert f"Push {BRANCH} to origin (github.com/me/shop) and open a pull request into main?" in refused.err
 
 
+def test_a_remote_whose_address_is_a_path_from_the_checkout_is_reached(tmp_path: Path) -> None:
+    """As the user's own git reaches it."""
+    user = hosted(tmp_path)
+    user.cli.project.git("remote", "set-url", "origin", "../shop.git")
+    done = user("land", "--pr", "--yes", "--remote", "origin")
+    assert done.code == 0, done.err
+    assert user.at_remote() == user.cli.project.git("rev-parse", BRANCH)
+
+
 def test_a_pull_request_is_opened_with_words_from_the_run(tmp_path: Path) -> None:
     """Title, tasks, checks and trailers; the program starts in an empty folder, not in the checkout."""
     user = hosted(tmp_path)

@@ -37,6 +37,14 @@ def test_following_a_log_ends_with_the_attempt(tmp_path: Path) -> None:
     assert runner.wait() == 0
 
 
+def test_a_run_in_which_nobody_printed_anything_says_so(tmp_path: Path) -> None:
+    """As for one task: who sees nothing at all wonders what went wrong."""
+    cli = Cli.of(tmp_path / "p", writes("a"), writes("b"))
+    assert cli("run", "--yes").code == 0
+    done = cli("logs")
+    assert (done.code, done.out, done.err) == (0, "", "No task of 01-try-it printed anything.\n")
+
+
 def test_a_silent_agent_is_said_to_have_been_silent(ended: Cli) -> None:
     """An empty log is no puzzle; what a program reads stays empty."""
     done = ended("logs", "1", "a")

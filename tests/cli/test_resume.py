@@ -89,6 +89,32 @@ def test_the_dry_run_knows_that_the_budget_of_the_run_is_spent(tmp_path: Path) -
     assert {task["move"] for task in raised} == {"redo", "run"}
 
 
+def test_a_budget_that_was_raised_before_is_named_again(tmp_path: Path) -> None:
+    """A raised budget is that of one runner. Who raises them one after the other would not get past both."""
+    script = "if test -f half; then holdfast report tokens 40; else touch half; holdfast report cost 2; fi; sleep 600"
+    agent = {"command": ["sh", "-c", script]}
+    limits = {"attempts": 3, "jobs": 1, "cost_usd": 1, "tokens": 30}
+    cli = Cli.of(
+        tmp_path / "p", {"id": "a", "prompt": "x"}, agent="one", agents={"one": agent}, limits=limits
+    )
+    assert "`holdfast resume 1 --cost-usd N` raises" in cli("run", "--yes").out
+    done = cli("resume", "--cost-usd", "9")
+    assert (done.code, "the budget of 30 tokens is spent" in done.out) == (3, True), done.out
+    assert done.out.count("`holdfast resume 1 --cost-usd N --tokens N` raises") == 3
+    assert "`holdfast resume 1 --cost-usd N --tokens N` raises" in cli("status").out
+
+
+def test_the_dry_run_of_a_completed_run_offers_nothing_that_does_nothing(completed: Cli) -> None:
+    """There is nothing to resume, to restart or to abandon."""
+    shown = completed("resume", "1", "--dry-run").out
+    assert "there is nothing to resume" in shown
+    assert ("holdfast inspect 1" in shown, "holdfast resume" in shown, "abandon" in shown) == (
+        True,
+        False,
+        False,
+    )
+
+
 def test_a_chosen_task_that_cannot_start_is_told_with_the_reason(blocked: Cli) -> None:
     """Its need is not among the chosen ones, so the run just rests again."""
     blocked.plan(writes("a"), fails("b", needs=["a"]), writes("c", needs=["b"]), limits={"attempts": 1})

@@ -15,7 +15,7 @@ from holdfast.errors import NeedsDecisionError
 from holdfast.journal import open_journal
 from holdfast.repo.repository import Repository
 from holdfast.runner.session import RunOptions, execute_run
-from tests.support.command import Cli, eventually, fails, is_alive, on_terminal, writes
+from tests.support.command import Cli, cli_at_work, eventually, fails, is_alive, on_terminal, writes
 from tests.support.repositories import write
 from tests.support.runs import Fifo
 from tests.support.scripted_agents import THREAD, codex, fails as agent_fails, once, say, work
@@ -421,3 +421,14 @@ def test_a_hint_names_the_plan_that_was_another_file(blocked: Cli) -> None:
     blocked.plan(fails("x"), name="my plan.json", limits={"attempts": 1})
     assert blocked("run", "my plan.json", "--yes").code == 1
     assert "`holdfast run 'my plan.json' --fresh`" in blocked("run", "my plan.json").err
+
+
+def test_an_edited_plan_of_a_run_at_work_is_offered_to_it(tmp_path: Path) -> None:
+    """The run need not be stopped for it."""
+    cli, runner, _ = cli_at_work(tmp_path)
+    assert "holdfast amend" not in cli("run").err
+    cli.plan({"id": "a", "run": ["true"]}, writes("b"))
+    done = cli("run")
+    assert (done.code, "`holdfast amend 1` gives it the edited plan" in done.err) == (4, True), done.err
+    cli("stop")
+    runner.wait()

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.views.status import StatusView
 from holdfast.views.text import when
-from tests.support.command import COMMAND, Cli, eventually, writes
+from tests.support.command import COMMAND, Cli, cli_at_work, eventually, writes
 from tests.support.repositories import fingerprint
 from tests.support.runs import Fifo
 from tests.support.scripted_agents import THREAD, codex, fails as agent_fails, say, uses, work
@@ -260,3 +260,19 @@ def test_an_agent_that_ended_by_itself_is_not_called_dead(tmp_path: Path) -> Non
     go.release()
     eventually(lambda: cli.task("a")["liveness"] == "finished", "the agent has ended")
     assert "finished" in cli("status").out
+
+
+def test_who_follows_a_run_is_told_that_its_repository_was_moved(tmp_path: Path) -> None:
+    """Its runs are where it is now. Nobody is told to start a first one."""
+    cli, runner, _ = cli_at_work(tmp_path)
+    argv = [*COMMAND, "status", "-f"]
+    with subprocess.Popen(argv, cwd=cli.here, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as follower:
+        assert follower.stdout
+        assert follower.stdout.readline()
+        moved = Cli(cli.here.rename(tmp_path / "moved"))
+        said = follower.communicate()[1].decode()
+    assert (follower.returncode, "was moved or deleted" in said, "first run" in said) == (2, True, False), (
+        said
+    )
+    runner.wait()
+    assert moved("abandon", "--yes").code == 0

@@ -113,6 +113,7 @@ def test_after_a_conflict_every_hint_says_take(conflicting: Cli) -> None:
     assert "b: conflicts in a.txt; `holdfast take` hands you the merge" in said
     shown = said + conflicting("status").out
     assert ("holdfast take 1 b" in shown, "holdfast give" in shown) == (True, False)
+    assert shown.count("`holdfast take 1 b` puts the merge into your workspace;") == 2
     taken = conflicting("take", "b")
     assert "Resolve the markers in a.txt." in taken.out
     assert "holdfast give 1 b" in conflicting("status").out

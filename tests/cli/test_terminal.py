@@ -29,6 +29,15 @@ def test_a_new_plan_does_not_run_after_a_no(tmp_path: Path) -> None:
     assert cli.json("list") == []
 
 
+def test_enter_after_a_key_does_not_answer_the_next_question(tmp_path: Path) -> None:
+    """Many people type `a` and Enter where the key alone is enough. The question after it was not seen yet."""
+    cli = Cli.of(tmp_path / "p", fails("a"), limits={"attempts": 1})
+    assert cli("run", "--yes").code == 1
+    cli.plan(writes("a"), limits={"attempts": 1})
+    code, screen = on_terminal(cli, "run", answers="a\ny\n")
+    assert (code, "a: landed as" in screen) == (0, True), screen
+
+
 def test_a_run_is_drawn_on_a_terminal_and_plain_with_no_color(tmp_path: Path) -> None:
     """The moving picture is for terminals whose owner wants it."""
     cli = Cli.of(tmp_path / "p", writes("a"))

@@ -16,7 +16,7 @@ from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
 from holdfast.cli.output import as_json, mounts_sentence, say, undeletable_lines
 from holdfast.cli.prompts import require_yes
 from holdfast.cli.recap import recap_of
-from holdfast.core.ids import archived_branch_ref, short_name
+from holdfast.core.ids import archived_branch_ref, short_name, with_run_numbers
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import ExitCode, HoldfastError
@@ -37,6 +37,8 @@ class CleanableRun(msgspec.Struct, frozen=True, kw_only=True):
     status: RunStatus
     bytes: int
     refs: int
+    unlanded: str = ""
+    """Its branch, if the result is in no other."""
 
 
 class CleanResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +81,13 @@ def execute(args: Namespace) -> int:
         if args.branches:
             return _clean_branches(opened, args)
         found = tuple(
-            CleanableRun(run=row.run, status=row.status, bytes=size.size, refs=size.refs)
+            CleanableRun(
+                run=row.run,
+                status=row.status,
+                bytes=size.size,
+                refs=size.refs,
+                unlanded=_unlanded_branch(opened, row),
+            )
             for row in _finished(opened, args)
             for size in [run_size(opened.repo, row.run)]
         )
@@ -146,6 +154,14 @@ def _finished(opened: OpenRepo, args: Namespace) -> list[RunRow]:
     return [row]
 
 
+def _unlanded_branch(opened: OpenRepo, row: RunRow) -> str:
+    """Return the branch with a completed result that is in no branch of the user; empty if there is none."""
+    if row.status is not RunStatus.COMPLETED or row.tip == row.base:
+        return ""
+    places = result_places(opened.checkout, row)
+    return short_name(row.branch) if places.has_branch and not places.branches else ""
+
+
 def _clean(opened: OpenRepo, runs: list[str], args: Namespace) -> None:
     if runs:
         what = f"logs, refs, unlanded work and journal entries of {', '.join(runs)}"
@@ -185,4 +201,7 @@ def _summaries(opened: OpenRepo, run: str) -> dict[str, str]:
 def _lines(found: CleanResult) -> Iterator[str]:
     for one in found.runs:
         yield f"  {one.run}  {one.status}  {data_size(one.bytes)}, {count(one.refs, 'ref')}"
+        if one.unlanded:
+            now, later = with_run_numbers(f"`holdfast land {one.run}`"), f"`git merge {one.unlanded}`"
+            yield f"  {one.unlanded} has not landed: {now} does that; later only {later}"
     yield f"{count(len(found.runs), 'finished run')}, {data_size(found.bytes)} to free."

@@ -11,6 +11,7 @@ from holdfast.cli.output import print_result
 from holdfast.core import events as ev
 from holdfast.errors import HoldfastError
 from holdfast.repo.taken_workspaces import taken_workspace
+from holdfast.runner.decisions.user_decisions import require_possible
 from holdfast.runner.requests import Request
 
 ARGUMENTS: Arguments = (
@@ -28,6 +29,8 @@ def execute(args: Namespace) -> int:
         stored, task = choose_task(opened, args.run, args.task)
         run, row = stored.row.run, stored.state().tasks[task]
         if row.taken is None:
+            # The hint must not lead to a command that is refused.
+            require_possible(stored, ev.TaskTaken(task=task))
             raise HoldfastError(
                 f"task {task} is not taken by anybody", f"`holdfast take {run} {task}` gives it to you"
             )

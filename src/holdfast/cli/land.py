@@ -32,6 +32,7 @@ from holdfast.runner.landing.result_landing import (
     conflict_refusal,
     land_result,
     landed_sentence,
+    nothing_landed,
     remove_landed_branches,
     resolving_runs,
     result_to_land,
@@ -185,7 +186,7 @@ def _land(opened: OpenRepo, request: LandingRequest, args: Namespace) -> str:
     """Land one run and return what became of it. Nothing is asked if there is nothing to do."""
     row, result = request.row, result_to_land(opened.repo, opened.journal, request)
     if result.is_empty:
-        return f"Nothing of {row.run} has landed yet, so there is nothing to bring into {result.target}."
+        return nothing_landed(row, f"there is nothing to bring into {result.target}")
     method = (
         LandingMethod.SQUASH if args.squash else LandingMethod.REBASE if args.rebase else LandingMethod.MERGE
     )

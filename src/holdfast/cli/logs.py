@@ -136,13 +136,15 @@ class _ShownLogs:
             time.sleep(_FOLLOW_POLL_S)
 
     def close(self) -> None:
-        """Print what was held back, and say who was silent if one task was asked for."""
+        """Print what was held back, and say who was silent if one task was asked for, or if nobody said anything."""
         for log in self.logs.values():
             log.output.close()
         silent = [log.key for log in self.logs.values() if not log.printed]
         if len(self.names) == 1:
             for key in silent:
                 _note(f"{key.owner} printed nothing in attempt {key.attempt}.")
+        elif len(silent) == len(self.logs):
+            _note(f"No task of {self.run} printed anything.")
 
     def _rows(self, state: RunState) -> Iterator[TaskRow]:
         return (state.tasks[name] for name in self.names if state.tasks[name].attempt)

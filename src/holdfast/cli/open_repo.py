@@ -84,12 +84,12 @@ class OpenRepo(ReadOnlyRepo):
     journal: Journal
     repo: Repository
 
-    def require_free(self, run: str) -> None:
-        """Raise LeaseHeldError if a live runner holds the run."""
+    def require_free(self, run: str, first_hint: str = "") -> None:
+        """Raise LeaseHeldError if a live runner holds the run. `first_hint` comes before what is hinted at anyway."""
         if (held := self.holder(run)) is not None:
             raise LeaseHeldError(
                 f"run {run} is held by another runner: {held}",
-                f"`holdfast status {run} -f` follows it; `holdfast stop {run}` ends it",
+                f"{first_hint}`holdfast status {run} -f` follows it; `holdfast stop {run}` ends it",
             )
 
 
@@ -162,7 +162,7 @@ def choose_run(opened: ReadOnlyRepo, named: str | None) -> RunRow:
     if not runs:
         raise no_run_yet()
     if named is not None:
-        return _named(runs, named)
+        return _named(opened, runs, named)
     unfinished = [listing for listing in runs if listing.row.status not in RUN_IS_OVER]
     return (unfinished or runs)[-1].row
 
@@ -280,7 +280,7 @@ def _rows(opened: ReadOnlyRepo) -> list[RunRow]:
     return [listing.row for listing in opened.runs()]
 
 
-def _named(runs: Sequence[RunListing], named: str) -> RunRow:
+def _named(opened: ReadOnlyRepo, runs: Sequence[RunListing], named: str) -> RunRow:
     by_id = {listing.row.run: listing.row for listing in runs}
     if named in by_id:
         return by_id[named]
@@ -290,10 +290,10 @@ def _named(runs: Sequence[RunListing], named: str) -> RunRow:
     if found:
         names = ", ".join(row.run for row in found[:_LISTED_MAX])
         raise HoldfastError(f"{quoted(named)} could be {names}", "name one of them, or give its number")
-    raise HoldfastError(
-        f"there is no run {quoted(named)}{did_you_mean(named, list(by_id))}",
-        "`holdfast list` shows every run",
-    )
+    hint = "`holdfast list` shows every run"
+    if owner := run_with_task(opened, named, exact=True):
+        hint = f"{named} is a task of run {owner}: `holdfast inspect {owner} {named}` shows it; {hint}"
+    raise HoldfastError(f"there is no run {quoted(named)}{did_you_mean(named, list(by_id))}", hint)
 
 
 def _matches(run: str, named: str) -> bool:

@@ -5,12 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from argparse import Namespace
+from dataclasses import dataclass
 
 from holdfast.errors import NeedsDecisionError
 from holdfast.escapes import without_controls
 from holdfast.views.terminal import flush_output
 
 _YES = frozenset({"y", "yes"})
+
+
+@dataclass(slots=True)
+class _Keyboard:
+    """Whether the answer before was one key. Many people press Enter after it, which must not answer the next question."""
+
+    ends_with_key: bool = False
+
+
+_KEYBOARD = _Keyboard()
 
 
 def is_interactive() -> bool:
@@ -26,9 +37,11 @@ def confirm(question: str, *, yes: bool) -> bool:
         flush_output()
         print(f"{question} No terminal to ask on, so the answer is no.", file=sys.stderr)
         return False
+    asked = f"{without_controls(question)} [y/N] "
+    after_key, _KEYBOARD.ends_with_key = _KEYBOARD.ends_with_key, False
     try:
         # On a terminal the question does not go through standard output.
-        answer = input(f"{without_controls(question)} [y/N] ")
+        answer = input(asked) or (input(asked) if after_key else "")
     except EOFError:
         print()
         return False
@@ -53,6 +66,7 @@ def choose_key(question: str, keys: str, *, default: str) -> str:
         key = {"": keys[-1], "\x04": keys[-1], "\n": default, "\r": default}.get(pressed, pressed.lower())
         if key in keys:
             print(key)
+            _KEYBOARD.ends_with_key = bool(pressed.strip())
             return key
 
 

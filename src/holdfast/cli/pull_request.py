@@ -41,6 +41,7 @@ from holdfast.runner.health import settings_since
 from holdfast.runner.landing.result_landing import (
     LandingRequest,
     ResultToLand,
+    nothing_landed,
     result_to_land,
     result_trailers,
 )
@@ -86,9 +87,7 @@ def make_pull_request(opened: OpenRepo, request: LandingRequest, args: Namespace
     row = request.row
     result = result_to_land(opened.repo, opened.journal, request)
     if result.is_empty:
-        return command_result(
-            opened, row.run, f"Nothing of {row.run} has landed yet: there is nothing to push."
-        )
+        return command_result(opened, row.run, nothing_landed(row, "there is nothing to push"))
     if row.status is not RunStatus.COMPLETED and not args.yes:
         raise NeedsDecisionError(
             f"run {row.run} is {row.status}, not completed",

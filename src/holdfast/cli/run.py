@@ -99,9 +99,9 @@ def execute(args: Namespace) -> int:
         known = [listing.row.run for listing in opened.runs()]
         unfinished = unfinished_run(opened.journal, plan, source)
         if unfinished is not None:
-            opened.require_free(unfinished.row.run)
             run, state = unfinished.row.run, opened.journal.load(unfinished.row.run).state()
             edited = not is_amended(state, plan)
+            opened.require_free(run, f"`holdfast amend {run}` gives it the edited plan; " if edited else "")
             choice = "f" if args.fresh else _choice(opened, unfinished, args, edited=edited)
             if choice == "a":
                 from holdfast.cli.amend import amend_to

@@ -35,10 +35,6 @@ class Overrun:
         """What was used, in the budget's own unit."""
         return money(self.used.cost_usd) if self.in_money else f"{self.used.tokens:,} tokens"
 
-    def raised_by(self, run: str) -> str:
-        """Return the command that raises this budget of a run to N."""
-        return f"holdfast resume {run} {'--cost-usd' if self.in_money else '--tokens'} N"
-
 
 def run_overrun(state: RunState, more: Spent = _NOTHING) -> Overrun | None:
     """Return the budget of the run that is used up, counting what is not in its row yet; None if none is.
@@ -47,6 +43,18 @@ def run_overrun(state: RunState, more: Spent = _NOTHING) -> Overrun | None:
     """
     used = Spent(tokens=state.row.tokens, cost_usd=state.row.cost_usd).plus(more)
     return _over(used, state.tokens_max, state.cost_max, "", "")
+
+
+def raising_command(state: RunState) -> str:
+    """Return the command that raises the budgets of a run that are used up to N.
+
+    All of them are named, also one that was raised for this runner: the next one knows the plan's alone.
+    """
+    row, limits = state.row, state.plan.limits
+    in_money = any(most is not None and row.cost_usd >= most for most in (limits.cost_usd, state.cost_max))
+    in_tokens = any(most is not None and row.tokens >= most for most in (limits.tokens, state.tokens_max))
+    options = (" --cost-usd N" if in_money else "", " --tokens N" if in_tokens else "")
+    return f"holdfast resume {row.run}{''.join(options)}"
 
 
 def task_overrun(state: RunState, task: TaskRow, more: Spent = _NOTHING) -> Overrun | None:

@@ -40,7 +40,7 @@ from itertools import count, islice, takewhile
 
 from holdfast.core import events as ev
 from holdfast.core.base_check import base_moves, base_obstacle, is_base_in_the_way
-from holdfast.core.budgets import run_overrun, task_overrun
+from holdfast.core.budgets import raising_command, run_overrun, task_overrun
 from holdfast.core.commands import (
     CheckTask,
     CloseStage,
@@ -444,7 +444,7 @@ def obstacles(state: RunState, now: float) -> Iterator[str]:
     if failed := base_obstacle(state):
         yield failed
     if spent := run_overrun(state):
-        yield f"{spent.message} (`{spent.raised_by(state.row.run)}` raises it to N)"
+        yield f"{spent.message} (`{raising_command(state)}` raises it to N)"
     yield from _waited_for(state, now)
     for name in state.current_stages:
         stage = state.stage(name)

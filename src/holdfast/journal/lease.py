@@ -173,7 +173,8 @@ def _drop_links(path: Path) -> None:
         path.parent.unlink()
     if not path.parent.is_dir():
         return
-    with os.scandir(path.parent) as entries:
+    # A `remove` at the same time may take the folder: then there is no link in it.
+    with suppress(FileNotFoundError), os.scandir(path.parent) as entries:
         for entry in entries:
             if entry.is_symlink() or (entry.name == path.name and not entry.is_file(follow_symlinks=False)):
                 Path(entry.path).unlink()

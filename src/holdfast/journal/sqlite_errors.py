@@ -49,6 +49,10 @@ def explained(path: Path) -> Iterator[None]:
     except msgspec.DecodeError as error:
         raise unreadable(f"journal {path}", error) from error
     except FileNotFoundError as error:
+        checkout = path.parent.parent
+        if not checkout.exists():
+            gone = f"{checkout} was moved or deleted"
+            raise JournalError(gone, "its runs are where it is now: give the command there") from error
         raise JournalError(f"there is no journal at {path}", "`holdfast run` starts the first run") from error
     except OSError as error:
         refused = machine_error(error, "run the command again", "use the journal", path)

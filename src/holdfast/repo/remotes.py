@@ -136,17 +136,25 @@ def push_branch(
         )
     options = ("--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no")
     lease = f"--force-with-lease={ref}:{there}"
-    done = repo.git.run_as_user("push", *options, lease, remote.url, f"{commit}:{ref}", settings=trusted)
+    done = repo.git.run_as_user(
+        "push", *options, lease, _address(repo, remote), f"{commit}:{ref}", settings=trusted
+    )
     if done.rc != 0:
         raise _refused(remote, "push to", done.stderr or decode_text(done.stdout))
     return True
 
 
 def _commit_at(repo: Repository, remote: Remote, ref: str, trusted: Sequence[Setting]) -> str:
-    asked = repo.git.run_as_user("ls-remote", "--refs", remote.url, ref, settings=trusted)
+    asked = repo.git.run_as_user("ls-remote", "--refs", _address(repo, remote), ref, settings=trusted)
     if asked.rc != 0:
         raise _refused(remote, "reach", asked.stderr)
     return decode_text(asked.stdout).partition("\t")[0].strip()
+
+
+def _address(repo: Repository, remote: Remote) -> str:
+    """Return the address for git. A path is one from the checkout, where we do not run git."""
+    path = repo.checkout / remote.url
+    return str(path) if hosted_at(remote.url) is None and path.is_dir() else remote.url
 
 
 def _refused(remote: Remote, doing: str, said: str) -> NeedsDecisionError:

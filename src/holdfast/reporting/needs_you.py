@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.core.base_check import base_way_out
-from holdfast.core.budgets import run_overrun
-from holdfast.core.people import next_command, open_questions, question_line, taken_words
+from holdfast.core.budgets import raising_command, run_overrun
+from holdfast.core.people import lacks_merge, next_command, open_questions, question_line, taken_words
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_OVER, TaskStatus
@@ -15,7 +15,7 @@ _WORDS_CHARS = 300
 
 
 class NeedOfTask(msgspec.Struct, frozen=True, kw_only=True):
-    """One task that waits for the user: what for, in words, and the command that lets it go on.
+    """One task that waits for the user: what for, in words, the command that lets it go on, and what that does.
 
     `question` and `options` are an agent's words, cleaned when they were recorded; `taken` says that the user has the task.
     """
@@ -23,6 +23,7 @@ class NeedOfTask(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     words: str
     command: str
+    does: str = "answers it"
     question: str | None = None
     options: tuple[str, ...] = ()
     taken: bool = False
@@ -41,8 +42,8 @@ def way_past_obstacle(state: RunState) -> str:
     """
     if way := base_way_out(state):
         return way
-    if spent := run_overrun(state):
-        return f"`{spent.raised_by(state.row.run)}` raises the budget to N and continues."
+    if run_overrun(state):
+        return f"`{raising_command(state)}` raises the budget to N and continues."
     return ""
 
 
@@ -66,6 +67,9 @@ def need_of(run: str, task: TaskRow) -> NeedOfTask | None:
         task=task.id,
         words=_short(f"is {taken_words(task)}"),
         command=next_command(run, task),
+        does="puts the merge into your workspace"
+        if lacks_merge(task)
+        else "has your work checked and landed",
         taken=True,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from holdfast.core.ids import with_run_numbers
+from holdfast.core.status import RUN_IS_OVER
 from holdfast.reporting.recovery_report import RecoveryReport, TaskRecovery
 from holdfast.views.status import RunView, ending_label
 from holdfast.views.text import (
@@ -43,6 +44,8 @@ def recovery_view(
 ) -> RecoveryView:
     """Return the report of a run with its choices; `options` are those of `resume` that it was made for."""
     choices = tuple(_choices(run.id, options, report.failed))
+    if run.status in RUN_IS_OVER:
+        choices = tuple(choice for choice in choices if choice.key == "i")
     return RecoveryView(run=run, does=tuple(effects), report=report, choices=choices)
 
 

@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.decide import NOTHING_STARTS, obstacles
 from holdfast.core.facts import NOWHERE, Presence, ResultPlaces
 from holdfast.core.ids import short_name
+from holdfast.core.people import taken_words
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import Origin, RunRow, TaskRow
 from holdfast.core.state import RunState
@@ -355,7 +356,7 @@ def _task(
         agent=_agent(row) or agent_of(state.plan, task),
         merge_commit=row.merge_commit or None,
         progress=progress_of(row),
-        error=(need.words if need else row.error) or _blockers(state, task, statuses) or None,
+        error=_standing(row, need) or _blockers(state, task, statuses) or None,
         reported=reported_progress(row),
         liveness=liveness(row, sign, now) if running and sign is not None else None,
         activity=(row.latest.activity or None) if running else None,
@@ -375,6 +376,14 @@ def _waiting_until(state: RunState, row: TaskRow) -> str | None:
     if parked is None or row.status is not TaskStatus.WAITING_LIMIT:
         return None
     return timestamp(parked.until)
+
+
+def _standing(row: TaskRow, need: NeedOfTask | None) -> str:
+    """Return what a task waits for, else what became of it last. What a person gave since leaves its failure behind."""
+    if need is not None:
+        return need.words
+    is_given = row.status is TaskStatus.BLOCKED and row.taken is not None and row.taken.given
+    return f"is {taken_words(row)}" if is_given else row.error
 
 
 def _blockers(state: RunState, task: Task, statuses: dict[str, TaskStatus]) -> str:

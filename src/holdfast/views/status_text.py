@@ -212,8 +212,7 @@ def _ways_to_continue(run: RunView, view: StatusView) -> Iterator[str]:
         yield f"`holdfast abandon {run.id}` abandons the run; its branch and refs stay."
         return
     for need in view.needs_you:
-        does = "has your work checked and landed" if need.taken else "answers it"
-        yield f"`{need.command}` {does};"
+        yield f"`{need.command}` {need.does};"
     stuck = [task.id for task in view.tasks if task.status is TaskStatus.ABANDONED]
     if stuck:
         others = f" ({', '.join(stuck[1:_STUCK_NAMED])} too)" if stuck[1:] else ""

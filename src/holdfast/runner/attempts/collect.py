@@ -223,10 +223,15 @@ def _unless_not_executed(
 
 
 def _work_sign(context: RunContext, task: TaskRow, work: WorkCommit) -> WorkSign:
-    """Unchanged: no change, or none since the tree that was judged and failed. Work that was cut off counts."""
+    """Unchanged: no change, or none since the tree that was judged and failed. Work that was cut off counts.
+
+    A person may give work as it was judged: what made it fail was mended elsewhere, and the checks say whether it was.
+    """
     if context.state.specs[task.id].allow_empty:
         return WorkSign.NOT_NEEDED
-    unchanged = work.tree == context.repo.tree_of(task.base) or (not work.changed and was_found_wanting(task))
+    by_hand = task.latest.kind is AttemptKind.PERSON
+    as_judged = not work.changed and not by_hand and was_found_wanting(task)
+    unchanged = as_judged or work.tree == context.repo.tree_of(task.base)
     return WorkSign.UNCHANGED if unchanged else WorkSign.CHANGED
 
 

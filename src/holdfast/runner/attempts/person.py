@@ -74,4 +74,5 @@ def _take_in(context: RunContext, task: TaskRow, workspace: Workspace) -> list[e
     if objection is None:
         return [work_done(context, task, exit_, work, clean(taken.message))]
     kind = objection.failure or FailureKind.REJECTED
-    return [attempt_failed(context, task, kind, objection.error, "", carry, work.tree)]
+    error = "what you gave changes no file" if kind is FailureKind.NO_CHANGE else objection.error
+    return [attempt_failed(context, task, kind, error, "", carry, work.tree)]

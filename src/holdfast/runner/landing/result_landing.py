@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from holdfast.core.ids import archived_branch_ref, run_branch, short_name
 from holdfast.core.projection import RunRow
-from holdfast.core.status import RunStatus
+from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.errors import ForeignCommitsError, HoldfastError, NeedsDecisionError
 from holdfast.journal.protocol import JournalReader
 from holdfast.repo.land_run import LandedRun, LandingMethod, discard_run, land_on_branch
@@ -157,7 +157,17 @@ def landed_sentence(result: ResultToLand, landed: LandedRun) -> str:
     if landed.kind == "already there":
         return f"{run} is in {result.target} (already there, {landed.commit[:12]})."
     by = f", conflicts resolved by {result.results[1].run}" if result.is_resolved else ""
-    return f"{run} is in {result.target} ({landed.kind}, {landed.commit[:12]}{by})."
+    what = run if result.row.status in RUN_IS_OVER else f"What {run} has landed so far"
+    return f"{what} is in {result.target} ({landed.kind}, {landed.commit[:12]}{by})."
+
+
+def nothing_landed(row: RunRow, so: str) -> str:
+    """Return that a run ended without a result. Raises NeedsDecisionError if it can still get one: it was asked for."""
+    if row.status in RUN_IS_OVER:
+        return f"Nothing of {row.run} has landed: {so}."
+    raise NeedsDecisionError(
+        f"nothing of {row.run} has landed yet: {so}", f"`holdfast status {row.run}` shows what it waits for"
+    )
 
 
 def conflict_refusal(result: ResultToLand, files: Sequence[str], resting: str = "") -> NeedsDecisionError:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from holdfast.agents.presets import presets_of
 from holdfast.boot import boot_id
 from holdfast.core import events as ev
-from holdfast.core.budgets import run_overrun
+from holdfast.core.budgets import raising_command, run_overrun
 from holdfast.core.commands import RecordEvent
 from holdfast.core.decide import decide
 from holdfast.core.facts import ExitReason, Facts, Presence, Sighting
@@ -123,7 +123,7 @@ def _preview_tasks(state: RunState, sightings: dict[str, Sighting]) -> list[Task
         for name, task in state.tasks.items()
     ]
     if spent := run_overrun(state):
-        why = f"{spent.message}; `{spent.raised_by(state.row.run)}` raises it to N"
+        why = f"{spent.message}; `{raising_command(state)}` raises it to N"
         return [
             _held_back(preview, why) if preview.task not in sightings else preview for preview in previews
         ]
