@@ -175,6 +175,17 @@ def test_a_result_whose_resolution_rests_still_waits_to_be_landed(tmp_path: Path
     assert "(run 02-" in refused.err
 
 
+def test_a_run_is_not_cleaned_while_another_resolves_its_conflicts(tmp_path: Path) -> None:
+    """Its landing would be forgotten, and with it what the other run is for."""
+    cli = conflicting(tmp_path, "false", limits={"attempts": 1})
+    assert cli("land", "--yes", "--resolve").code == 1
+    before = runs_of(cli)
+    assert cli("clean", "--all", "--yes").code == 0
+    assert runs_of(cli) == before
+    refused = cli("clean", "1", "--yes")
+    assert (refused.code, "`holdfast abandon 2`" in refused.err) == (2, True)
+
+
 def test_a_resolution_that_is_named_lands_the_run_in_its_branch(tmp_path: Path) -> None:
     """`land 2` squashes what run 1 did, with its goal, into the branch for which run 2 resolved it."""
     cli = conflicting(tmp_path, f"test -e {tmp_path}/go && {BOTH}", limits={"attempts": 1})

@@ -144,12 +144,24 @@ def _landed_branches(opened: OpenRepo, args: Namespace) -> Iterator[LandedBranch
 
 
 def _finished(opened: OpenRepo, args: Namespace) -> list[RunRow]:
+    """Return the runs that may be cleaned: those that are over, unless another still resolves conflicts of their landing."""
+    rows = [listing.row for listing in opened.runs()]
+    resolving = {
+        row.resolves.run: row.run
+        for row in rows
+        if row.resolves is not None and row.status not in RUN_IS_OVER
+    }
     if args.run is None:
-        return [listing.row for listing in opened.runs() if listing.row.status in RUN_IS_OVER]
+        return [row for row in rows if row.status in RUN_IS_OVER and row.run not in resolving]
     row = choose_run(opened, args.run)
     if row.status not in RUN_IS_OVER:
         raise HoldfastError(
             f"run {row.run} is not over ({row.status})", f"`holdfast abandon {row.run}` ends it first"
+        )
+    if other := resolving.get(row.run):
+        raise HoldfastError(
+            f"run {other} still resolves conflicts of the landing of {row.run}",
+            f"`holdfast land {row.run} --resolve` finishes that, `holdfast abandon {other}` gives it up",
         )
     return [row]
 
