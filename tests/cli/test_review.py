@@ -81,7 +81,7 @@ def test_work_under_way_is_shown_as_it_was_saved_last(tmp_path: Path) -> None:
     cli, runner, _ = cli_at_work(tmp_path)
     assert cli("save").code == 0
     assert "half.txt | 1 +" in cli("review", "a").out
-    cli("stop", "--yes")
+    assert cli("stop").code == 0
     runner.wait()
 
 

@@ -113,7 +113,7 @@ def test_what_cannot_be_done_now_is_said_in_words(tmp_path: Path) -> None:
         ("skip b", "blocked", "b is skipped"),
         ("reset 1 b --yes", "blocked", "b starts again"),
         ("abandon --yes", "abandoned", "Abandoned 01-try-it"),
-        ("land --yes", "blocked", "01-try-it is in main"),
+        ("land --yes", "blocked", "01-try-it has landed so far is in main"),
         ("discard --yes", "abandoned", "its branch is archived"),
     ],
 )

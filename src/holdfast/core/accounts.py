@@ -1,13 +1,23 @@
 """The accounts of attempts, tasks and the run: how what agents tell of tokens, money and time gets into the rows.
 
 An attempt has one account with two sources, its stream and its reports. Of each part the larger source counts, so an agent that
-tells by both ways is not charged twice. Budgets are in `budgets.py`, what people see of the accounts in `reporting/spending.py`.
+tells by both ways is not charged twice. How an amount is written is here, too. Budgets are in `budgets.py`, what people see of
+the accounts in `reporting/spending.py`.
 """
 
 from __future__ import annotations
 
 from holdfast.core import events as ev
 from holdfast.core.projection import PastAttempt, RunRow, Spent, TaskRow
+
+_CENTS_FROM, _SMALL_FROM = 0.1, 0.001
+
+
+def money(usd: float) -> str:
+    """Return an amount as it is written everywhere: `$2.46`, `$0.0123`, `$0.000400`."""
+    if usd >= _CENTS_FROM or not usd:
+        return f"${usd:,.2f}"
+    return f"${usd:.4f}" if usd >= _SMALL_FROM else f"${usd:.6f}"
 
 
 def add_streamed(run: RunRow, task: TaskRow, event: ev.AgentObserved) -> None:

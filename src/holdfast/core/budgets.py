@@ -8,18 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from holdfast.core.accounts import money
 from holdfast.core.projection import Spent, TaskRow
 from holdfast.core.state import RunState
 
 _NOTHING = Spent()
-_CENTS_FROM, _SMALL_FROM = 0.1, 0.001
-
-
-def money(usd: float) -> str:
-    """Return an amount as it is written everywhere: `$2.46`, `$0.0123`, `$0.000400`."""
-    if usd >= _CENTS_FROM or not usd:
-        return f"${usd:,.2f}"
-    return f"${usd:.4f}" if usd >= _SMALL_FROM else f"${usd:.6f}"
 
 
 @dataclass(frozen=True, slots=True)

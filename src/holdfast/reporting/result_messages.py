@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.core.budgets import money
+from holdfast.core.accounts import money
 from holdfast.core.plan import Plan
 from holdfast.core.projection import RunRow, TaskRow
 from holdfast.core.state import RunState

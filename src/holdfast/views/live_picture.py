@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rich.text import Text
 
-from holdfast.core.budgets import money
+from holdfast.core.accounts import money
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_OVER, TaskStatus

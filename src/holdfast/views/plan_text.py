@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
+from holdfast.core.accounts import money
 from holdfast.core.base_check import deserves_check
-from holdfast.core.budgets import money
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.reporting.run_estimate import RunEstimate
 from holdfast.views.status import agent_of

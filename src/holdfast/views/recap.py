@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from holdfast.core import events as ev
-from holdfast.core.budgets import money
+from holdfast.core.accounts import money
 from holdfast.core.event_codec import Recorded
 from holdfast.core.facts import Facts
 from holdfast.core.state import RunState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.core.budgets import money
+from holdfast.core.accounts import money
 from holdfast.reporting.spending import AgentSpending, Spending
 from holdfast.views.text import count, duration, table
 
