@@ -62,8 +62,9 @@ $(MORE): tests/agents/more/package-lock.json
 demo: $(READY)                ## thirty seconds: a plan runs, is killed, resumes
 	$(BIN)/holdfast demo --crash
 
+# One worker more than processors: many tests wait for the processes that they start.
 test: check $(AGENTS) $(FUSE) $(BWRAP) $(SHELLS) $(TOOLS)  ## what CI runs
-	$(BIN)/python -m pytest -n auto --dist worksteal -m 'not more_agents'
+	$(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --dist worksteal -m 'not more_agents'
 
 test-agents: $(READY) $(AGENTS) $(MORE)  ## every real agent we can install
 	$(BIN)/python -m pytest -n 2 tests/agents
