@@ -62,8 +62,7 @@ def require_consent(
 
 def is_agreed(journal: Journal, plan: Plan, presets: Presets, checkout: Path) -> bool:
     """Tell whether the user agreed to this plan, to these agents, and to where links out of the checkout lead by now."""
-    digests = (consent_digest(plan, presets), *map(_link_digest, _links_out(plan, checkout)))
-    return all(map(journal.is_confirmed, digests))
+    return all(map(journal.is_confirmed, _digests(plan, presets, checkout)))
 
 
 def agree_to_amendment(
@@ -148,7 +147,7 @@ def show_commands(plan: Plan) -> None:
 
 def record_consent(journal: Journal, plan: Plan, presets: Presets, checkout: Path) -> None:
     """Record that the user agreed to the plan, and keep what was shown, to tell the next time what changed."""
-    for digest in (consent_digest(plan, presets), *map(_link_digest, _links_out(plan, checkout))):
+    for digest in _digests(plan, presets, checkout):
         journal.confirm_plan(digest, time.time())
     path = _record(plan, checkout)
     with suppress(OSError):  # the agreement stands without it
@@ -207,10 +206,13 @@ def _links_out(plan: Plan, checkout: Path) -> Iterator[str]:
             yield f"{command_line(path)} is a link out of your checkout, to {command_line(str(place))}"
 
 
-def _link_digest(where: str) -> str:
+def _digests(plan: Plan, presets: Presets, checkout: Path) -> Iterator[str]:
+    """Yield the digests of all that the user agrees to: the plan with its agents, and where links out of the checkout lead."""
     import hashlib
 
-    return hashlib.sha256(where.encode("utf-8", "surrogateescape")).hexdigest()
+    yield consent_digest(plan, presets)
+    for where in _links_out(plan, checkout):
+        yield hashlib.sha256(where.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _commands(plan: Plan) -> Iterator[str]:

@@ -165,13 +165,9 @@ def data_size(size: int) -> str:
     """Return a number of bytes in its largest unit: `4 KiB`, `12 MiB`, `1.5 GiB`."""
     if size >= 2**30:
         return f"{size / 2**30:.1f} GiB"
-    return (
-        f"{size // 2**20} MiB"
-        if size >= 2**20
-        else f"{size // 2**10} KiB"
-        if size >= 2**10
-        else count(size, "byte")
-    )
+    if size >= 2**20:
+        return f"{size // 2**20} MiB"
+    return f"{size // 2**10} KiB" if size >= 2**10 else count(size, "byte")
 
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
