@@ -17,18 +17,27 @@ from holdfast.repo.files import abandoned_drafts
 from holdfast.repo.shared_file import SharedFileError, change_file
 
 ROUNDS = 300
-# A person's editor that saves a new line again and again, each time as a whole, as editors do.
+# A person's editor that saves a new line again and again, each time as a whole, as editors do. A version without its last line
+# may be seen for a moment; if that line does not come back, it is lost.
 EDITOR = """
-import os, sys
+import os, sys, time
 path, rounds = sys.argv[1], int(sys.argv[2])
+def shown(last):
+    given_up = time.monotonic() + 60
+    while last not in (text := open(path).read()):
+        if time.monotonic() > given_up:
+            sys.exit(f"lost: {last}")
+    return text
+last = ""
 for number in range(rounds):
     while True:
-        text = open(path).read()
+        text = shown(last)
         draft = path + ".editor"
         open(draft, "w").write(text + f"line {number}\\n")
         # An editor that looks before it saves: what changed meanwhile is loaded first.
         if open(path).read() == text:
             os.rename(draft, path)
+            last = f"line {number}\\n"
             break
 """
 

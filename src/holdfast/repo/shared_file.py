@@ -1,7 +1,8 @@
 """Changes a file that people edit at the same time: whole or not at all, and nothing that they write is lost.
 
 The new file is exchanged with the old one in one step, and the old one is looked at afterwards: if somebody wrote it since
-it was read, it goes back at once and the change is made again to what is there now.
+it was read, it goes back at once and the change is made again to what is there now. Only for that moment a reader sees the
+file without what was just saved.
 
 A kill in between leaves it in the draft alone. So the name of a draft says which file it is for, and the digests of what was
 read and of what we wrote: a draft with any other content is somebody's version of the file, and is never deleted.
