@@ -10,7 +10,7 @@ from tests.scripted_model.exchange import HttpReply, ModelReply, ModelTurn, Offe
 from tests.scripted_model.script import ModelFault
 from tests.scripted_model.wording import (
     INVALID_REQUEST,
-    Failure,
+    ErrorWording,
     encode,
     text_of,
     texts,
@@ -21,24 +21,28 @@ from tests.scripted_model.wording import (
 _UNIFIED = "anthropic-ratelimit-unified"
 _CLAIMS = {"5h": "five_hour", "7d": "seven_day"}
 _FAILURES = {
-    ModelFault.RATE_LIMIT: Failure(429, "rate_limit_error", "This request would exceed your rate limit."),
-    ModelFault.USAGE_LIMIT: Failure(
+    ModelFault.RATE_LIMIT: ErrorWording(
+        429, "rate_limit_error", "This request would exceed your rate limit."
+    ),
+    ModelFault.USAGE_LIMIT: ErrorWording(
         429, "rate_limit_error", "This request would exceed your account's usage limit."
     ),
-    ModelFault.OVERFLOW: Failure(400, INVALID_REQUEST, "prompt is too long: 210000 tokens > 200000 maximum"),
-    ModelFault.BAD_KEY: Failure(401, "authentication_error", "invalid x-api-key"),
-    ModelFault.NO_CREDIT: Failure(
+    ModelFault.OVERFLOW: ErrorWording(
+        400, INVALID_REQUEST, "prompt is too long: 210000 tokens > 200000 maximum"
+    ),
+    ModelFault.BAD_KEY: ErrorWording(401, "authentication_error", "invalid x-api-key"),
+    ModelFault.NO_CREDIT: ErrorWording(
         400,
         INVALID_REQUEST,
         "Your credit balance is too low to access the Anthropic API. "
         "Please go to Plans & Billing to upgrade or purchase credits.",
     ),
-    ModelFault.PAYMENT_REQUIRED: Failure(
+    ModelFault.PAYMENT_REQUIRED: ErrorWording(
         402, "billing_error", "There's an issue with your billing or payment information."
     ),
-    ModelFault.BAD_MODEL: Failure(404, "not_found_error", "model: {model}"),
-    ModelFault.NOT_FOUND: Failure(404, "not_found_error", "Not Found"),
-    ModelFault.SERVER_ERROR: Failure(500, "api_error", "Internal server error"),
+    ModelFault.BAD_MODEL: ErrorWording(404, "not_found_error", "model: {model}"),
+    ModelFault.NOT_FOUND: ErrorWording(404, "not_found_error", "Not Found"),
+    ModelFault.SERVER_ERROR: ErrorWording(500, "api_error", "Internal server error"),
 }
 
 

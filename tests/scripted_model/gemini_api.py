@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.scripted_model.exchange import HttpReply, ModelReply, ModelTurn, OfferedTool, StreamedReply
 from tests.scripted_model.script import ModelFault
-from tests.scripted_model.wording import Failure, encode, event, text_of, usage, wait_s
+from tests.scripted_model.wording import ErrorWording, encode, event, text_of, usage, wait_s
 
 _GOOGLE = "type.googleapis.com/google.rpc."
 _NOT_FOUND = """<!DOCTYPE html>
@@ -17,34 +17,36 @@ _NOT_FOUND = """<!DOCTYPE html>
 <p>The requested URL <code>{path}</code> was not found on this server. <ins>That's all we know.</ins>
 """
 _FAILURES = {
-    ModelFault.RATE_LIMIT: Failure(
+    ModelFault.RATE_LIMIT: ErrorWording(
         429, "RESOURCE_EXHAUSTED", "Resource has been exhausted. Please retry in 1s."
     ),
-    ModelFault.USAGE_LIMIT: Failure(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota."),
-    ModelFault.OVERFLOW: Failure(
+    ModelFault.USAGE_LIMIT: ErrorWording(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota."),
+    ModelFault.OVERFLOW: ErrorWording(
         400,
         "INVALID_ARGUMENT",
         "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576).",
     ),
-    ModelFault.BAD_KEY: Failure(401, "UNAUTHENTICATED", "API key not valid. Please pass a valid API key."),
-    ModelFault.NO_CREDIT: Failure(
+    ModelFault.BAD_KEY: ErrorWording(
+        401, "UNAUTHENTICATED", "API key not valid. Please pass a valid API key."
+    ),
+    ModelFault.NO_CREDIT: ErrorWording(
         429,
         "RESOURCE_EXHAUSTED",
         "Your prepayment credits are depleted. Please go to AI Studio at https://ai.studio/projects "
         "to manage your project and billing.",
     ),
-    ModelFault.PAYMENT_REQUIRED: Failure(
+    ModelFault.PAYMENT_REQUIRED: ErrorWording(
         402,
         "FAILED_PRECONDITION",
         "Insufficient credits. Add more using https://openrouter.ai/settings/credits",
     ),
-    ModelFault.BAD_MODEL: Failure(
+    ModelFault.BAD_MODEL: ErrorWording(
         404,
         "NOT_FOUND",
         "models/{model} is not found for API version v1beta, or is not supported for generateContent. "
         "Call ListModels to see the list of available models and their supported methods.",
     ),
-    ModelFault.SERVER_ERROR: Failure(
+    ModelFault.SERVER_ERROR: ErrorWording(
         500,
         "INTERNAL",
         "An internal error has occurred. Please retry or report in "

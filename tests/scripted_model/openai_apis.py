@@ -18,7 +18,7 @@ from tests.scripted_model.script import ModelFault
 from tests.scripted_model.wording import (
     INVALID_REQUEST,
     STREAM,
-    Failure,
+    ErrorWording,
     encode,
     event,
     text_of,
@@ -33,14 +33,14 @@ _RESULTS = {"function_call_output", "custom_tool_call_output", "local_shell_call
 _DOCS = "For more information on this error, read the docs: https://platform.openai.com/docs/guides/error-codes/api-errors."
 _NO_CREDIT = f"You exceeded your current quota, please check your plan and billing details. {_DOCS}"
 _SHARED_FAILURES = {
-    ModelFault.RATE_LIMIT: Failure(
+    ModelFault.RATE_LIMIT: ErrorWording(
         429, "requests", "Rate limit reached. Please try again in 1s.", "rate_limit_exceeded"
     ),
-    ModelFault.PAYMENT_REQUIRED: Failure(
+    ModelFault.PAYMENT_REQUIRED: ErrorWording(
         402, "", "Insufficient credits. Add more using https://openrouter.ai/settings/credits", "402"
     ),
-    ModelFault.NOT_FOUND: Failure(404, INVALID_REQUEST, "Invalid URL (POST {path})"),
-    ModelFault.SERVER_ERROR: Failure(
+    ModelFault.NOT_FOUND: ErrorWording(404, INVALID_REQUEST, "Invalid URL (POST {path})"),
+    ModelFault.SERVER_ERROR: ErrorWording(
         500,
         "server_error",
         "The server had an error while processing your request. Sorry about that! You can retry your request, "
@@ -48,7 +48,7 @@ _SHARED_FAILURES = {
     ),
 }
 _CHAT_FAILURES = _SHARED_FAILURES | {
-    ModelFault.USAGE_LIMIT: Failure(
+    ModelFault.USAGE_LIMIT: ErrorWording(
         429,
         "tokens",
         "Rate limit reached for {model} in organization org-scripted on tokens per day (TPD): Limit 200000, "
@@ -56,17 +56,17 @@ _CHAT_FAILURES = _SHARED_FAILURES | {
         "Visit https://platform.openai.com/account/rate-limits to learn more.",
         "rate_limit_exceeded",
     ),
-    ModelFault.OVERFLOW: Failure(
+    ModelFault.OVERFLOW: ErrorWording(
         400,
         INVALID_REQUEST,
         "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
         "context_length_exceeded",
     ),
-    ModelFault.BAD_KEY: Failure(
+    ModelFault.BAD_KEY: ErrorWording(
         401, INVALID_REQUEST, "Incorrect API key provided: dummy.", "invalid_api_key"
     ),
-    ModelFault.NO_CREDIT: Failure(429, "insufficient_quota", _NO_CREDIT, "insufficient_quota"),
-    ModelFault.BAD_MODEL: Failure(
+    ModelFault.NO_CREDIT: ErrorWording(429, "insufficient_quota", _NO_CREDIT, "insufficient_quota"),
+    ModelFault.BAD_MODEL: ErrorWording(
         404,
         INVALID_REQUEST,
         "The model `{model}` does not exist or you do not have access to it.",
@@ -74,13 +74,13 @@ _CHAT_FAILURES = _SHARED_FAILURES | {
     ),
 }
 _RESPONSES_FAILURES = _SHARED_FAILURES | {
-    ModelFault.USAGE_LIMIT: Failure(429, "usage_limit_reached", "The usage limit has been reached"),
-    ModelFault.OVERFLOW: Failure(
+    ModelFault.USAGE_LIMIT: ErrorWording(429, "usage_limit_reached", "The usage limit has been reached"),
+    ModelFault.OVERFLOW: ErrorWording(
         400, "", "Your input exceeds the context window of this model.", "context_length_exceeded"
     ),
-    ModelFault.BAD_KEY: Failure(401, INVALID_REQUEST, "Incorrect API key provided.", "invalid_api_key"),
-    ModelFault.NO_CREDIT: Failure(429, "insufficient_quota", _NO_CREDIT, "insufficient_quota"),
-    ModelFault.BAD_MODEL: Failure(
+    ModelFault.BAD_KEY: ErrorWording(401, INVALID_REQUEST, "Incorrect API key provided.", "invalid_api_key"),
+    ModelFault.NO_CREDIT: ErrorWording(429, "insufficient_quota", _NO_CREDIT, "insufficient_quota"),
+    ModelFault.BAD_MODEL: ErrorWording(
         400, INVALID_REQUEST, "The requested model '{model}' does not exist.", "model_not_found"
     ),
 }
@@ -102,7 +102,7 @@ def _forced(choice: Any) -> str:
     return str(choice.get("name") or (choice.get("function") or {}).get("name") or "")
 
 
-def _worded(failure: Failure, turn: ModelTurn, resets_in_s: int) -> str:
+def _worded(failure: ErrorWording, turn: ModelTurn, resets_in_s: int) -> str:
     hours, seconds = divmod(resets_in_s, 3600)
     wait = f"{hours}h{seconds // 60}m{seconds % 60}s"
     return failure.message.format(model=turn.model, path=turn.path, wait=wait)

@@ -13,7 +13,7 @@ STREAM = "text/event-stream"
 INVALID_REQUEST = "invalid_request_error"
 
 
-class Failure(NamedTuple):
+class ErrorWording(NamedTuple):
     """How a provider words one fault. `{model}` and `{path}` stand for what was asked for."""
 
     status: int
