@@ -22,12 +22,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.core.plan import AgentSpec
+from tests.agents.acp_adapters import CLAUDE_AGENT_ACP, CODEX_ACP
+from tests.agents.json_agents import CLINE, DROID, OPENHANDS, PI
 from tests.agents.real_agents import AGENTS, AIDER, CODEX, HERE, RealAgent
 from tests.scripted_model import ModelFault, Script, ScriptedModel, Shell, Write
 
 STREAMS = HERE / "streams"
 PATIENCE_S = 60.0
-LINES_MAX = 40
+LINES_MAX = 120
+NEWER = (CLAUDE_AGENT_ACP, CODEX_ACP, CLINE, DROID, PI, OPENHANDS)
 BRIEF = "# Task T1: Greet\n\nWrite greeting.txt.\n"
 _PATCH = "*** Begin Patch\n*** Add File: greeting.txt\n+hello\n*** End Patch"
 _WORK = Script((Write("greeting.txt", "hello\n"), Shell("cat greeting.txt")), say="Wrote greeting.txt.")
@@ -70,7 +73,7 @@ _CODEX_ONLY: Mapping[str, RecordingCase] = {
 
 def main(names: list[str]) -> None:
     """Record every case of the named agents, or one case: `codex` or `codex-patch`."""
-    for agent in AGENTS.values():
+    for agent in (*AGENTS.values(), *NEWER):
         cases = {**CASES, **_CODEX_ONLY} if agent is CODEX else CASES
         for name, case in cases.items():
             if agent.name in names or f"{agent.name}-{name}" in names:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
@@ -11,6 +12,9 @@ from holdfast.agents.streams.dialect import count, number, text
 from holdfast.core import observations as obs
 
 _AUTH_REQUIRED = -32000
+_END_OF_TURN = "end_turn"
+_STATUS = re.compile(r'"(?:http_)?status(?:_?[cC]ode)?" ?: ?(\d{3})\b')
+"""Where the details of an error have the HTTP status: each agent names it in a way of its own."""
 _STOPS = {
     "max_tokens": obs.TroubleSeen(obs.AgentTrouble.CONTEXT, "the model's output limit was reached"),
     "max_turn_requests": obs.TroubleSeen(obs.AgentTrouble.ERROR, "the agent used up its turns"),
@@ -51,11 +55,12 @@ class AcpStream(entries.DialectInPieces):
                 yield obs.Usage(count(event, "tokens"), number(event, "cost_usd"), whole=True)
             case AcpLine.ERROR:
                 parts = (text(event, "message"), text(event, "detail"))
+                message = " ".join(part for part in parts if part)
                 known = obs.AgentTrouble.AUTH if event.get("code") == _AUTH_REQUIRED else None
-                yield self._trouble(" ".join(part for part in parts if part), known=known)
+                status = _STATUS.search(text(event, "detail"))
+                yield self._trouble(message, int(status[1]) if status else 0, known)
             case AcpLine.DONE:
-                stop = text(event, "stop_reason")
-                yield _STOPS.get(stop, obs.AgentFinished())
+                yield _ending(text(event, "stop_reason"))
 
     def log(self, event: dict[str, Any]) -> Iterator[obs.LogEntry]:
         """Yield how one line reads."""
@@ -74,5 +79,13 @@ class AcpStream(entries.DialectInPieces):
             case AcpLine.ERROR:
                 yield from entries.error(f"{text(event, 'message')} {text(event, 'detail')}")
             case AcpLine.DONE:
-                stop = _STOPS.get(text(event, "stop_reason"))
-                yield from entries.end() if stop is None else entries.error(stop.message)
+                stop = _ending(text(event, "stop_reason"))
+                yield from entries.error(stop.message) if isinstance(stop, obs.TroubleSeen) else entries.end()
+
+
+def _ending(stop: str) -> obs.AgentFinished | obs.TroubleSeen:
+    """Return what a stop reason means. One that nobody knows is no success: in doubt the work is not done."""
+    if stop == _END_OF_TURN:
+        return obs.AgentFinished()
+    unknown = obs.TroubleSeen(obs.AgentTrouble.ERROR, f"the turn stopped: {stop or 'nobody knows why'}")
+    return _STOPS.get(stop, unknown)
