@@ -55,6 +55,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     home: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     version: tuple[str, ...] = ()
+    recorded: tuple[str, ...] = ()
     install: str = ""
     exit_codes: dict[str, AgentTrouble] = {}
     errors: PatternTable = {}
@@ -66,6 +67,10 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def needed_program(self) -> str:
         """The program that must be installed: the one that the command starts, unless `program` names another."""
         return self.program or self.command[0]
+
+    def was_recorded_with(self, version: str) -> bool:
+        """Tell whether this agent's stream was read in that version, or in one that differs only behind major.minor."""
+        return release_of(version) in map(release_of, self.recorded)
 
     def error_patterns(self) -> ErrorPatterns:
         """Return how this agent words what went wrong."""
@@ -79,6 +84,11 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             resumable=bool(self.resume),
             native=self.native_resume,
         )
+
+
+def release_of(version: str) -> tuple[str, ...]:
+    """Return the major and minor number of a version: what is behind them changes too often to warn of it."""
+    return tuple(version.split(".")[:2])
 
 
 Presets = Mapping[str, Preset]
