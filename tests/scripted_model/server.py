@@ -71,7 +71,8 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         answer = self.server.answer_request(self.command, self.path, headers, body)
         self.send_response(answer.status)
-        framing = {"connection": "close", "transfer-encoding": "chunked"}
+        # Node takes a reset for the end of an answer after which the connection was to be closed.
+        framing = {"transfer-encoding": "chunked"} | ({} if answer.cut else {"connection": "close"})
         for name, value in {"content-type": answer.media, **framing, **answer.headers}.items():
             self.send_header(name, value)
         self.end_headers()
