@@ -200,10 +200,10 @@ class ScriptedModel:
         return HttpReply(404, encode({"error": {"message": f"nothing is served at {plain}", "code": 404}}))
 
     def _reply(self, api: ProviderApi, path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
-        plain = path.partition("?")[0]
-        turn = api.read(plain, json.loads(body))
+        # The provider's own path: a failure that quotes it must not name the mode.
+        mode, _, plain = path.partition("?")[0].removeprefix("/").partition("/")
+        turn = api.read(f"/{plain}", json.loads(body))
         self._record(ServedRequest(path, headers, body, turn.task, turn.made, turn.aside))
-        mode = plain.split("/")[1]
         script = self._in_mode(mode, self._script(turn))
         self._wait(script.hold)
         self._think(script.think_s)
