@@ -38,7 +38,7 @@ def _droid(program: Path, url: str, home: Path) -> AgentSpec:
     fixed = ("exec", "-o", "stream-json", "--skip-permissions-unsafe", "-m", f"custom:{_MODEL}")
     # It wants a key of its maker, but never shows it to a model of one's own.
     env = _env(home, FACTORY_API_KEY="fk-dummy", FACTORY_DROID_AUTO_UPDATE_ENABLED="false")
-    return AgentSpec(command=(str(program), *fixed, "{brief}"), prompt="arg", env=env)
+    return AgentSpec(command=(str(program), *fixed, "-f", "{brief}"), prompt="file", env=env)
 
 
 def _pi(program: Path, url: str, home: Path) -> AgentSpec:
