@@ -131,6 +131,19 @@ def test_a_session_is_loaded_where_the_agent_can(tmp_path: Path) -> None:
     assert (tmp_path / "loaded.txt").read_text() == "session-0"
 
 
+def test_a_session_that_the_agent_forgot_is_known_by_its_code(tmp_path: Path) -> None:
+    """A fresh agent can then go on instead."""
+    code, lines = told(tmp_path, "forgotten", "--session", "session-0")
+    assert (code, heard(lines).trouble) == (1, AgentTrouble.SESSION)
+
+
+def test_an_http_status_in_the_details_of_an_error_is_read() -> None:
+    """Each agent names it in a way of its own; without telling words it says what went wrong."""
+    for detail in ('{"http_status_code":503}', '{"status": 503}', '{"statusCode":503}'):
+        error = {"type": "acp.error", "code": -32603, "message": "Internal error", "detail": detail}
+        assert heard([error]).trouble is AgentTrouble.OUTAGE
+
+
 def test_without_a_command_the_error_says_where_it_goes(tmp_path: Path) -> None:
     """Bad usage is answered with the way out."""
     done = subprocess.run(ADAPTER, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, check=False)

@@ -12,6 +12,7 @@ from holdfast.agents.streams.dialect import count, number, text
 from holdfast.core import observations as obs
 
 _AUTH_REQUIRED = -32000
+_NOT_FOUND = -32002
 _END_OF_TURN = "end_turn"
 _STATUS = re.compile(r'"(?:http_)?status(?:_?[cC]ode)?" ?: ?(\d{3})\b')
 """Where the details of an error have the HTTP status: each agent names it in a way of its own."""
@@ -40,10 +41,13 @@ class AcpLine(StrEnum):
 class AcpStream(entries.DialectInPieces):
     """One conversation with an ACP agent."""
 
+    _opened = False
+
     def read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         """Yield what one line tells."""
         match text(event, "type"):
             case AcpLine.SESSION:
+                self._opened = True
                 yield obs.SessionNamed(text(event, "session"))
             case AcpLine.TEXT:
                 yield obs.Activity(text=text(event, "text"))
@@ -56,11 +60,16 @@ class AcpStream(entries.DialectInPieces):
             case AcpLine.ERROR:
                 parts = (text(event, "message"), text(event, "detail"))
                 message = " ".join(part for part in parts if part)
-                known = obs.AgentTrouble.AUTH if event.get("code") == _AUTH_REQUIRED else None
                 status = _STATUS.search(text(event, "detail"))
-                yield self._trouble(message, int(status[1]) if status else 0, known)
+                yield self._trouble(message, int(status[1]) if status else 0, self._known(event.get("code")))
             case AcpLine.DONE:
                 yield _ending(text(event, "stop_reason"))
+
+    def _known(self, code: object) -> obs.AgentTrouble | None:
+        """Return what a code of the protocol means. What is not found before a session is open is that session."""
+        if code == _AUTH_REQUIRED:
+            return obs.AgentTrouble.AUTH
+        return obs.AgentTrouble.SESSION if code == _NOT_FOUND and not self._opened else None
 
     def log(self, event: dict[str, Any]) -> Iterator[obs.LogEntry]:
         """Yield how one line reads."""

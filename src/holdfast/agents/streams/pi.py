@@ -45,7 +45,8 @@ class PiStream(StreamDialect):
             number(used, "cost", "total"),
             cache_read=int(number(used, "cacheRead")),
         )
-        self._stopped_well = stop == "stop"
+        # An answer that broke off stops as a whole one does, but nobody has counted its tokens.
+        self._stopped_well = stop == "stop" and number(used, "totalTokens") > 0
         if stop in _WORKS_ON:
             yield Activity(text=_said(message))
         else:
