@@ -9,17 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.agents.acp_adapters import CLAUDE_AGENT_ACP, CODEX_ACP
 from tests.agents.agent_project import AgentProject
+from tests.agents.json_agents import CLINE, DROID, PI
 from tests.agents.real_agents import AIDER, CODEX, GEMINI, OPENCODE, QWEN, RealAgent
 from tests.scripted_model import Script, ScriptedModel
 from tests.support.runs import Fifo
+
+NEWER_AGENTS = (CLAUDE_AGENT_ACP, CODEX_ACP, CLINE, DROID, PI)
 
 
 @pytest.fixture(
     params=[
         CODEX,
         QWEN,
-        *(pytest.param(agent, marks=pytest.mark.more_agents) for agent in (GEMINI, OPENCODE)),
+        *(pytest.param(agent, marks=pytest.mark.more_agents) for agent in (GEMINI, OPENCODE, *NEWER_AGENTS)),
     ],
     ids=lambda agent: agent.name,
 )

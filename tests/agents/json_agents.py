@@ -1,6 +1,8 @@
 """Agents of `make test-agents` that print events of their own in JSON: Cline, Droid, pi and OpenHands.
 
-Each is pointed at the scripted model by its own settings, as a user with a model of their own would do it.
+Each is pointed at the scripted model by its own settings, as a user with a model of their own would do it. OpenHands
+takes a gigabyte and a Python 3.12, so nothing installs it; to record it, `python3.12 -m venv tests/agents/more/venv-openhands`
+and install `openhands==1.16.0` there.
 """
 
 from __future__ import annotations
@@ -36,8 +38,9 @@ def _droid(program: Path, url: str, home: Path) -> AgentSpec:
     }
     _write(home / ".factory" / "settings.json", {"customModels": [model], "cloudSessionSync": False})
     fixed = ("exec", "-o", "stream-json", "--skip-permissions-unsafe", "-m", f"custom:{_MODEL}")
-    # It wants a key of its maker, but never shows it to a model of one's own.
-    env = _env(home, FACTORY_API_KEY="fk-dummy", FACTORY_DROID_AUTO_UPDATE_ENABLED="false")
+    # With a model of one's own it needs no key and no login of its maker.
+    quiet = {"FACTORY_DROID_AUTO_UPDATE_ENABLED": "false", "FACTORY_OTEL_ENABLED": "false"}
+    env = _env(home, OTEL_SDK_DISABLED="true", **quiet)
     return AgentSpec(command=(str(program), *fixed, "-f", "{brief}"), prompt="file", env=env)
 
 

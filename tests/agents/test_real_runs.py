@@ -28,6 +28,11 @@ STREAMS = {
     "qwen": '"subtype":"success"',
     "gemini": '"status":"success"',
     "opencode": '"reason":"stop"',
+    "claude-agent-acp": '"stop_reason":"end_turn"',
+    "codex-acp": '"stop_reason":"end_turn"',
+    "cline": '"finishReason":"completed"',
+    "droid": '"type":"completion"',
+    "pi": '"type":"agent_end"',
 }
 """What each agent prints when it has done its work."""
 
