@@ -137,6 +137,16 @@ def test_a_session_that_the_agent_forgot_is_known_by_its_code(tmp_path: Path) ->
     assert (code, heard(lines).trouble) == (1, AgentTrouble.SESSION)
 
 
+def test_the_usage_before_an_error_is_not_counted() -> None:
+    """Codex calls its context full when a request did not fit; nobody was charged for that."""
+    used: list[dict[str, Any]] = [
+        {"type": "acp.usage", "tokens": 1050},
+        {"type": "acp.usage", "tokens": 258400},
+    ]
+    assert heard([*used, {"type": "acp.error", "code": -32603, "message": "no room"}]).tokens == 1050
+    assert heard([*used, {"type": "acp.done", "stop_reason": "end_turn"}]).tokens == 258400
+
+
 def test_an_http_status_in_the_details_of_an_error_is_read() -> None:
     """Each agent names it in a way of its own; without telling words it says what went wrong."""
     for detail in ('{"http_status_code":503}', '{"status": 503}', '{"statusCode":503}'):

@@ -42,9 +42,16 @@ class AcpStream(entries.DialectInPieces):
     """One conversation with an ACP agent."""
 
     _opened = False
+    _used: obs.Usage | None = None
 
     def read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
-        """Yield what one line tells."""
+        """Yield what one line tells. Usage counts with the line after it: Codex calls a context full that overflowed."""
+        used, self._used = self._used, None
+        if used is not None and text(event, "type") != AcpLine.ERROR:
+            yield used
+        yield from self._read(event)
+
+    def _read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         match text(event, "type"):
             case AcpLine.SESSION:
                 self._opened = True
@@ -56,7 +63,7 @@ class AcpStream(entries.DialectInPieces):
             case AcpLine.REFUSED:
                 yield obs.PermissionDenied(text(event, "what"))
             case AcpLine.USAGE:
-                yield obs.Usage(count(event, "tokens"), number(event, "cost_usd"), whole=True)
+                self._used = obs.Usage(count(event, "tokens"), number(event, "cost_usd"), whole=True)
             case AcpLine.ERROR:
                 parts = (text(event, "message"), text(event, "detail"))
                 message = " ".join(part for part in parts if part)
