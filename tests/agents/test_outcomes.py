@@ -20,8 +20,8 @@ UNFINISHED = (OutcomeKind.FAILED, FailureKind.UNFINISHED)
 STALLED = (OutcomeKind.FAILED, FailureKind.STALLED)
 DONE = (OutcomeKind.DONE, None)
 
-Ending = tuple[OutcomeKind, FailureKind | None]
-EXPECTED: dict[str, set[Ending]] = {
+RecordedEnding = tuple[OutcomeKind, FailureKind | None]
+EXPECTED: dict[str, set[RecordedEnding]] = {
     "rate-limit": {LIMITED},
     "usage-limit": {LIMITED},
     "usage-limit-text": {LIMITED},
@@ -47,7 +47,7 @@ EXPECTED: dict[str, set[Ending]] = {
 }
 """What each case leads to. A late one, after the first tool call, leads to the same as an early one."""
 WELL = {case for case, ends in EXPECTED.items() if DONE in ends}
-PARTICULAR: dict[str, Ending] = {
+PARTICULAR: dict[str, RecordedEnding] = {
     # These say nothing at all and go on for ever: the bounds on silence and time end them.
     "qwen-usage-limit.jsonl": STALLED,
     "qwen-late-usage-limit.jsonl": STALLED,
@@ -58,7 +58,7 @@ PARTICULAR: dict[str, Ending] = {
     "aider-cut.txt": STALLED,
     "aider-eof.txt": STALLED,
 }
-NOT_YET: dict[str, Ending] = {
+NOT_YET: dict[str, RecordedEnding] = {
     "claude-cut.written.jsonl": FAILED,
     "codex-cut.jsonl": FAILED,
     "gemini-cut.jsonl": FAILED,
@@ -75,7 +75,9 @@ def _fault_of(name: str) -> str:
 def test_every_recorded_ending_gives_the_right_outcome(name: str) -> None:
     """Whatever the exit code says (aider's is 0 in every case): limits wait, refusals block, errors fail."""
     outcome = outcome_of(name)
-    right: set[Ending | None] = {PARTICULAR[name]} if name in PARTICULAR else {*EXPECTED[_fault_of(name)]}
+    right: set[RecordedEnding | None] = (
+        {PARTICULAR[name]} if name in PARTICULAR else {*EXPECTED[_fault_of(name)]}
+    )
     if did_without(name):
         right = {DONE}
     assert (outcome.end, outcome.failure) in right | {NOT_YET.get(name)}
