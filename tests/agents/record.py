@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from holdfast.core.plan import AgentSpec
-from tests.agents.real_agents import AGENTS, AIDER, CODEX, HERE, RealAgent
+from tests.agents.real_agents import AGENTS, CODEX, HERE, RealAgent
 from tests.scripted_model import ModelFault, Script, ScriptedModel, Shell, Write
 
 STREAMS = HERE / "streams"
@@ -90,7 +90,7 @@ def _record(agent: RealAgent, name: str, case: RecordingCase) -> dict[str, objec
         port = model.url().split(":")[2].split("/")[0]
         requests = len(model.requests)
     places = {str(workspace): "/workspace", str(home): "/home/user", str(HERE): "/agents", port: "8000"}
-    file = f"{agent.name}-{name}.{'txt' if agent is AIDER else 'jsonl'}"
+    file = f"{agent.name}-{name}.{'txt' if agent.plain else 'jsonl'}"
     lines = _scrubbed(output, {**places, str(root): "/"}).splitlines(keepends=True)
     (STREAMS / file).write_text("".join(lines[:LINES_MAX]))
     shutil.rmtree(root, ignore_errors=True)
