@@ -170,15 +170,15 @@ def _vibe(program: Path, url: str, home: Path) -> AgentSpec:
         lines += [f"[[{name}]]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
     (home / ".vibe").mkdir(exist_ok=True)
     (home / ".vibe" / "config.toml").write_text("\n".join(lines))
-    env = _env(home, MISTRAL_API_KEY=KEY, VIBE_API_RETRY_MAX_ELAPSED_TIME="20")
+    env = _env(home, MISTRAL_API_KEY=KEY, VIBE_API_RETRY_MAX_ELAPSED_TIME="10")
     command = (str(program), "-p", "{brief}", "--output", "streaming", "--auto-approve", "--trust")
     return AgentSpec(command=command, prompt="arg", env=env)
 
 
 def _mini(program: Path, url: str, home: Path) -> AgentSpec:
     env = _env(home, OPENAI_API_BASE=f"{url}/v1", OPENAI_API_KEY=KEY, LITELLM_LOCAL_MODEL_COST_MAP="True")
-    env |= {"MSWEA_CONFIGURED": "true", "MSWEA_SILENT_STARTUP": "true"}
-    env |= {"MSWEA_COST_TRACKING": "ignore_errors", "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "5"}
+    env |= {"MSWEA_CONFIGURED": "true"}
+    env |= {"MSWEA_COST_TRACKING": "ignore_errors", "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "3"}
     # It puts words before the task; the model looks for the brief at the beginning of a line.
     fixed = ("-y", "--exit-immediately", "-m", f"openai/{_MODEL}", "-t", "\n{brief}")
     return AgentSpec(command=(str(program), *fixed), prompt="arg", env=env)
