@@ -35,6 +35,12 @@ _FOLDER = re.compile(
 )
 
 
+def task_of(prompt: str) -> str:
+    """Return the task that a prompt is about, or an empty string."""
+    found = _TASK.search(prompt)
+    return found[1] if found else ""
+
+
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
     """A tool that the agent offers, with the JSON schema of its parameters. A `freeform` one takes text."""
@@ -79,8 +85,7 @@ class ModelTurn:
     @property
     def task(self) -> str:
         """The task that the brief in the prompt is about, or an empty string."""
-        found = _TASK.search(self.prompt)
-        return found[1] if found else ""
+        return task_of(self.prompt)
 
     @property
     def answer_tool(self) -> str:
@@ -122,6 +127,13 @@ class ModelReply:
     refused: bool = False
     running_usage: bool = False
 
+    @property
+    def meaning(self) -> str:
+        """What the model does, for people."""
+        if self.call is None:
+            return f"says {self.text!r}"
+        return f"calls {self.call.tool} {json.dumps(dict(self.call.arguments))}"
+
 
 @dataclass(frozen=True, slots=True)
 class StreamedReply:
@@ -133,13 +145,17 @@ class StreamedReply:
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """What goes back to the agent. `cut` resets the connection after the body instead of closing it."""
+    """What goes back to the agent. `cut` resets the connection after the body instead of closing it.
+
+    `meaning` is what it says, for people.
+    """
 
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     media: str = "application/json"
     cut: bool = False
+    meaning: str = ""
 
 
 class ProviderApi(Protocol):
