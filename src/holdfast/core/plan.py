@@ -31,6 +31,7 @@ STREAMS = (
     "opencode",
     "copilot",
     "vibe",
+    "mini-swe-agent",
     "acp",
     "cline",
     "droid",
