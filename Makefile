@@ -55,6 +55,7 @@ $(TOOLS): $(READY) tests/support/git_tools.sh
 $(MORE): tests/agents/more/package-lock.json
 	@command -v npm >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs npm; } || true
 	cd tests/agents/more && $(NPM)
+	cd tests/agents/more/older && $(NPM)
 	$(PYTHON) -m venv tests/agents/more/venv
 	tests/agents/more/venv/bin/python -m pip install --quiet aider-chat==0.86.2 || echo "no aider here"
 	touch $@
@@ -90,4 +91,4 @@ fuzz: $(READY)                ## 50,000 damaged files of other systems
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache tests/crash/build \
-	  tests/agents/node_modules tests/agents/more/node_modules tests/agents/more/venv $(MORE)
+	  tests/agents/node_modules tests/agents/more/node_modules tests/agents/more/older/node_modules tests/agents/more/venv $(MORE)

@@ -84,7 +84,7 @@ def _codex(program: Path, url: str, home: Path) -> AgentSpec:
 def _qwen(program: Path, url: str, home: Path) -> AgentSpec:
     fixed = ("--auth-type", "openai", "-m", _MODEL, "-y", "--output-format", "stream-json")
     env = _env(home, OPENAI_BASE_URL=f"{url}/v1", OPENAI_API_KEY=KEY)
-    env |= {"QWEN_CODE_NO_RELAUNCH": "true", "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1"}
+    env |= {"QWEN_CODE_NO_RELAUNCH": "true", "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1", "OPENAI_LOG": "info"}
     settings = {"general": {"disableAutoUpdate": True}, "privacy": {"usageStatisticsEnabled": False}}
     _settings(home / ".qwen", settings)
     return AgentSpec(command=(str(program), *fixed, "{brief}"), prompt="arg", env=env)
@@ -112,7 +112,8 @@ def _opencode(program: Path, url: str, home: Path) -> AgentSpec:
     names = {"model": f"fake/{_MODEL}", "small_model": f"fake/{_MODEL}"}
     config = {"provider": {"fake": provider}, "autoupdate": False, "share": "disabled", **names}
     env = _env(home, OPENCODE_CONFIG_CONTENT=json.dumps(config), OPENCODE_DISABLE_MODELS_FETCH="1")
-    command = (str(program), "run", "--format", "json", "--auto", "--dir", "{workspace}", "{brief}")
+    logs = ("--print-logs", "--log-level", "ERROR")
+    command = (str(program), "run", "--format", "json", *logs, "--auto", "--dir", "{workspace}", "{brief}")
     return AgentSpec(command=command, prompt="arg", env=env)
 
 
@@ -157,7 +158,8 @@ CODEX = RealAgent(
     _codex,
 )
 QWEN = RealAgent("qwen", HERE / "node_modules" / ".bin" / "qwen", _qwen, node=20)
+QWEN_0_15 = RealAgent("qwen-0.15.10", MORE / "older" / "node_modules" / ".bin" / "qwen", _qwen, node=20)
 GEMINI = RealAgent("gemini", MORE / "node_modules" / ".bin" / "gemini", _gemini, node=20)
 OPENCODE = RealAgent("opencode", _native(MORE, "opencode", "bin/opencode"), _opencode)
 AIDER = RealAgent("aider", MORE / "venv" / "bin" / "aider", _aider)
-AGENTS = {agent.name: agent for agent in (CODEX, QWEN, GEMINI, OPENCODE, AIDER)}
+AGENTS = {agent.name: agent for agent in (CODEX, QWEN, QWEN_0_15, GEMINI, OPENCODE, AIDER)}
