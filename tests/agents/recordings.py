@@ -30,7 +30,8 @@ def recorded() -> dict[str, int | None]:
 def heard(stream: bytes, agent: str, *, chunk: int = 1 << 16) -> StreamSummary:
     """Return what an agent's bytes tell, fed in pieces of `chunk`."""
     preset = builtin_presets()[agent]
-    reader, total = StreamReader(preset.stream, preset.error_patterns()), StreamSummary()
+    reader = StreamReader(preset.stream, preset.error_patterns())
+    total = reader.new_summary()
     for start in range(0, len(stream), chunk):
         for seen in reader.feed(stream[start : start + chunk]):
             total.take(seen)
