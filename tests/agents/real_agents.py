@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from holdfast.core.plan import AgentSpec
 
 HERE = Path(__file__).parent
@@ -27,13 +29,15 @@ _MODEL = "fake-1"
 class RealAgent:
     """A coding agent that may be installed. `start` takes its program, a model's address and a home folder.
 
-    `node` is the oldest Node that it was seen to work with; 0 for an agent that needs none.
+    `node` is the oldest Node that it was seen to work with; 0 for an agent that needs none. `resume` are the words that
+    stand before the prompt to resume a `{session}`; none for an agent that cannot.
     """
 
     name: str
     program: Path
     start: Callable[[Path, str, Path], AgentSpec]
     node: int = 0
+    resume: tuple[str, ...] = ()
 
     @property
     def missing(self) -> str:
@@ -47,6 +51,12 @@ class RealAgent:
         for folder in (home, home / "tmp"):
             folder.mkdir(parents=True, exist_ok=True)
         return self.start(self.program, url, home)
+
+    def resuming(self, spec: AgentSpec, session: str) -> AgentSpec:
+        """Return how a plan has the agent resume a session."""
+        words = tuple(word.replace("{session}", session) for word in self.resume)
+        prompt = -2 if spec.command[-2] == "-p" else -1
+        return msgspec.structs.replace(spec, command=(*spec.command[:prompt], *words, *spec.command[prompt:]))
 
 
 @functools.cache
@@ -125,6 +135,7 @@ def _aider(program: Path, url: str, home: Path) -> AgentSpec:
         "no-check-update",
         "analytics-disable",
         "no-gitignore",
+        "no-show-release-notes",
     )
     fixed = [f"--{switch}" for switch in (*switches, "no-show-model-warnings", "no-auto-lint")]
     values = ("--model", f"openai/{_MODEL}", "--edit-format", "whole", "--map-tokens", "0")
@@ -156,10 +167,16 @@ CODEX = RealAgent(
     "codex",
     _native(HERE, "@openai/codex", f"vendor/{platform.machine()}-unknown-linux-musl/bin/codex"),
     _codex,
+    resume=("resume", "{session}"),
 )
-QWEN = RealAgent("qwen", HERE / "node_modules" / ".bin" / "qwen", _qwen, node=20)
-QWEN_0_15 = RealAgent("qwen-0.15.10", MORE / "older" / "node_modules" / ".bin" / "qwen", _qwen, node=20)
-GEMINI = RealAgent("gemini", MORE / "node_modules" / ".bin" / "gemini", _gemini, node=20)
-OPENCODE = RealAgent("opencode", _native(MORE, "opencode", "bin/opencode"), _opencode)
+_RESUME = ("--resume", "{session}")
+QWEN = RealAgent("qwen", HERE / "node_modules" / ".bin" / "qwen", _qwen, node=20, resume=_RESUME)
+QWEN_0_15 = RealAgent(
+    "qwen-0.15.10", MORE / "older" / "node_modules" / ".bin" / "qwen", _qwen, node=20, resume=_RESUME
+)
+GEMINI = RealAgent("gemini", MORE / "node_modules" / ".bin" / "gemini", _gemini, node=20, resume=_RESUME)
+OPENCODE = RealAgent(
+    "opencode", _native(MORE, "opencode", "bin/opencode"), _opencode, resume=("-s", "{session}")
+)
 AIDER = RealAgent("aider", MORE / "venv" / "bin" / "aider", _aider)
 AGENTS = {agent.name: agent for agent in (CODEX, QWEN, QWEN_0_15, GEMINI, OPENCODE, AIDER)}

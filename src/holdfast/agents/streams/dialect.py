@@ -28,6 +28,11 @@ class StreamDialect(ABC):
     def log(self, event: dict[str, Any]) -> Iterable[LogEntry]:
         """Return how one event reads for people; nothing for an event that tells them nothing, or is unknown."""
 
+    def read_line(self, line: str) -> Iterable[Observation]:
+        """Return what a line tells that is no event, and no error by the patterns of the preset: nothing, mostly."""
+        del line
+        return ()
+
     def log_rest(self) -> Iterable[LogEntry]:
         """Return what `log` held back because more of it could come."""
         return ()

@@ -23,6 +23,7 @@ from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.gemini import GeminiStream
 from holdfast.agents.streams.goose import GooseStream
 from holdfast.agents.streams.opencode import OpencodeStream
+from holdfast.agents.streams.qwen import QwenStream
 from holdfast.agents.streams.vibe import VibeStream
 from holdfast.core.observations import (
     AgentFinished,
@@ -52,6 +53,7 @@ DIALECTS: dict[str, Callable[[ErrorPatterns], StreamDialect]] = {
     "gemini": GeminiStream,
     "goose": GooseStream,
     "opencode": OpencodeStream,
+    "qwen": QwenStream,
     "copilot": CopilotStream,
     "vibe": VibeStream,
     "acp": AcpStream,
@@ -131,7 +133,8 @@ class StreamReader(_LineReader[Observation]):
         return dialect.read(event)
 
     def _read_plain(self, line: str) -> Iterable[Observation]:
-        return plain_line(line, self._patterns)
+        told = list(plain_line(line, self._patterns))
+        return told if told or self._dialect is None else self._dialect.read_line(line)
 
 
 class LogReader(_LineReader[LogEntry]):
