@@ -43,7 +43,17 @@ def _codex_acp(program: Path, url: str, home: Path) -> AgentSpec:
     return AgentSpec(command=(*_DRIVER, str(program), *options), prompt="file", env=env)
 
 
+_RESUME = ("--session", "{session}")
 CLAUDE_AGENT_ACP = RealAgent(
-    "claude-agent-acp", MORE / "node_modules" / ".bin" / "claude-agent-acp", _claude_agent_acp, node=20
+    "claude-agent-acp",
+    MORE / "node_modules" / ".bin" / "claude-agent-acp",
+    _claude_agent_acp,
+    node=20,
+    resume=_RESUME,
 )
-CODEX_ACP = RealAgent("codex-acp", _native(MORE, "@zed-industries/codex-acp", "bin/codex-acp"), _codex_acp)
+CODEX_ACP = RealAgent(
+    "codex-acp",
+    _native(MORE, "@zed-industries/codex-acp", "bin/codex-acp"),
+    _codex_acp,
+    resume=_RESUME,
+)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from holdfast.core.status import FailureKind
 from tests.agents.record import CASES
-from tests.agents.recordings import case_of, did_without, index, outcome_of
+from tests.agents.recordings import case_of, did_without, index, is_hidden, outcome_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 WRITE = "python -m tests.agents.failure_table"
@@ -96,7 +96,7 @@ def _cell(name: str | None) -> str:
         return NOTHING
     outcome = outcome_of(name)
     if outcome.failure is None:
-        return "done (1)" if did_without(name) else "done"
+        return "done (1)" if did_without(name) else "done (2)" if is_hidden(name) else "done"
     return _WORDS.get(outcome.failure, outcome.failure.value)
 
 

@@ -71,5 +71,5 @@ def _write(path: Path, settings: Mapping[str, object]) -> None:
 
 CLINE = RealAgent("cline", _native(MORE, "@cline/cli", "bin/cline"), _cline)
 DROID = RealAgent("droid", _native(MORE, "@factory/cli", "bin/droid"), _droid)
-PI = RealAgent("pi", MORE / "node_modules" / ".bin" / "pi", _pi, node=20)
+PI = RealAgent("pi", MORE / "node_modules" / ".bin" / "pi", _pi, node=20, resume=("--session", "{session}"))
 OPENHANDS = RealAgent("openhands", MORE / "venv-openhands" / "bin" / "openhands", _openhands)

@@ -74,6 +74,14 @@ def did_without(name: str) -> bool:
     return agent_of(name) == "aider" and case_of(name).startswith("late-")
 
 
+def is_hidden(name: str) -> bool:
+    """Whether the agent takes the fault for a good end and prints no trace of it, so that only checks can notice.
+
+    Droid takes an answer that ended early for a whole one; its usage is a total in which the missing part cannot be seen.
+    """
+    return name == "droid-late-eof.jsonl"
+
+
 def exit_with(code: int | None) -> Exit:
     """Return how an agent ended; one that had to be ended fell silent."""
     if code is None:

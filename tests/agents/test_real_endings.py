@@ -38,10 +38,8 @@ def test_the_session_of_an_agent_is_gone_on_with(newer: RealAgent, stage: BuildP
     here = stage({"a": Script(WORK, fault=ModelFault.SERVER_ERROR, times=12 if newer is PI else 3, after=1)})
     spec = installed(newer).spec(here.model.url(), here.place / "home")
     cli = Cli.of(here.place / "p", task("a"), agent="it", limits={"limit_wait": 1})
-    words = list(spec.command)
-    place = words.index("--") if "--" in words else len(words) - 1
-    resume = [*words[:place], "--session", "{session}", *words[place:]]
-    table = {"preset": newer.name, "command": words, "resume": resume, "prompt": spec.prompt}
+    resume = list(newer.resuming(spec, "{session}").command)
+    table = {"preset": newer.name, "command": list(spec.command), "resume": resume, "prompt": spec.prompt}
     lines = [f"{key} = {json.dumps(value)}" for key, value in table.items()]
     lines += ["[it.env]", *(f"{key} = {json.dumps(value)}" for key, value in spec.env.items())]
     write(cli.here / ".holdfast" / "agents.toml", "\n".join(["[it]", *lines]))
