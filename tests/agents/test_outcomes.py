@@ -55,16 +55,10 @@ PARTICULAR: dict[str, RecordedEnding] = {
     "opencode-late-usage-limit.jsonl": STALLED,
     "opencode-cut.jsonl": STALLED,
     "opencode-eof.jsonl": STALLED,
-    **{
-        f"droid-{late}{case}.jsonl": STALLED
-        for late in ("", "late-")
-        for case in ("rate-limit", "usage-limit", "server-error")
-    },
-    "droid-no-credit.jsonl": STALLED,
     "pi-usage-limit.jsonl": STALLED,
     "pi-late-usage-limit.jsonl": STALLED,
-    "cline-usage-limit.jsonl": STALLED,
-    "cline-late-usage-limit.jsonl": STALLED,
+    # Claude Code says of every 404 that the model is not there.
+    "claude-agent-acp-not-found.jsonl": MODEL,
     # It repeats no request that met a limit; the wait is ours.
     "codex-acp-rate-limit-once.jsonl": LIMITED,
     "aider-cut.txt": STALLED,
