@@ -188,7 +188,7 @@ def test_the_picture_and_the_timeline_name_an_outage_and_who_tries() -> None:
     picture = picture_of(state, {}, Estimate(), now=10.0, wall=1000.0)
     drawn = [line.plain for line in picture_lines(picture, 100, 24, 70.0)]
     assert (
-        f"p unreachable since {time_of_day(400.0)[:5]} (11 minutes), next try at {time_of_day(1120.0)}"
+        f"p unreachable since {time_of_day(400.0)[:5]} (11 min), next try at {time_of_day(1120.0)}"
         in drawn[2]
     )
     assert drawn[2].endswith(": connect: refused")
