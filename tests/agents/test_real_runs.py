@@ -28,6 +28,10 @@ STREAMS = {
     "qwen": '"subtype":"success"',
     "gemini": '"status":"success"',
     "opencode": '"reason":"stop"',
+    "goose": '"type":"complete"',
+    "copilot": '"exitCode":0',
+    "vibe": '"type":"committed"',
+    "mini-swe-agent": "Saved trajectory to",
 }
 """What each agent prints when it has done its work."""
 
