@@ -29,6 +29,7 @@ STREAMS = (
     "gemini",
     "goose",
     "opencode",
+    "qwen",
     "copilot",
     "vibe",
     "mini-swe-agent",
