@@ -82,12 +82,13 @@ def table() -> str:
 
 def _row(agent: str) -> Iterator[str]:
     known = recorded_agents()[agent]
-    versions = sorted({str(index()[name].get("version", "")) for name in known.values()} - {""})
+    shown = [name for case, name in known.items() if case in CASES]
+    versions = sorted({str(index()[name].get("version", "")) for name in shown} - {""})
     unnamed = [version for version in versions if version not in agent]
     yield " ".join([f"`{agent}`", ", ".join(unnamed)]).strip()
     for case in _COLUMNS.values():
-        shown = [_cell(known.get(one)) for one in (case, f"late-{case}") if one in CASES]
-        yield NOTHING if set(shown) == {NOTHING} else " / ".join(shown)
+        cells = [_cell(known.get(one)) for one in (case, f"late-{case}") if one in CASES]
+        yield NOTHING if set(cells) == {NOTHING} else " / ".join(cells)
 
 
 def _cell(name: str | None) -> str:
