@@ -24,6 +24,7 @@ _SHELLS = ("exec_command", "shell_command", "shell", "run_shell_command", "bash"
 _PATCH = "apply_patch"
 _PATH_PARAMETERS = ("file_path", "filePath", "path")
 _COMMAND_PARAMETERS = ("cmd", "command")
+_SUBMIT = re.compile(r"`(echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT)`")
 _ANSWER_TOOL = "respond_in_schema"
 _TITLE = re.compile(
     r"title generator|isNewTopic|(?:generate|write|create|come up with) an? [^.\n]{0,40}(?:title|session name)",
@@ -202,6 +203,9 @@ def _step(turn: ModelTurn, script: Script) -> tuple[str, ToolCall | None]:
         return _in_words(script), None
     if turn.made < len(script.actions):
         return "", _call(turn, script.actions[turn.made])
+    if turn.made == len(script.actions) and (submit := _SUBMIT.search(turn.prompt)):
+        # mini-swe-agent takes no text for an end: its prompt names the command that ends the work.
+        return "", _shell_call(turn, submit[1])
     return (script.say if turn.schema is None else _in_schema(script.say, turn.schema)), None
 
 
