@@ -26,7 +26,7 @@ from pathlib import Path
 
 from holdfast.core.plan import AgentSpec
 from tests.agents.real_agents import AGENTS, CODEX, HERE, RealAgent
-from tests.agents.recordings import STREAMS, preset_of
+from tests.agents.recordings import STREAMS, heard, preset_of
 from tests.scripted_model import ModelFault, Script, ScriptedModel, Shell, Write
 
 PATIENCE_S = 60.0
@@ -41,11 +41,12 @@ _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*(?:-[\w.]+)?")
 
 @dataclass(frozen=True, slots=True)
 class RecordingCase:
-    """One recording: what the model does, and the mode of the server."""
+    """One recording: what the model does, and the mode of the server. `resumed` is the home of the session to resume."""
 
     served: str
     mode: str = "ok"
     script: Script = _WORK
+    resumed: str = ""
 
 
 _SERVED: Mapping[ModelFault, str] = {
@@ -98,6 +99,11 @@ _CODEX_ONLY: Mapping[str, RecordingCase] = {
     )
 }
 
+_SESSIONS: Mapping[str, RecordingCase] = {
+    "resumed": RecordingCase("after the work, its session resumed: a text", resumed="home"),
+    "unknown-session": RecordingCase("nothing: the session to resume is of another home", resumed="other"),
+}
+
 
 def main(names: list[str]) -> int:
     """Record every case of the named agents, or those that are named: `codex`, `codex-patch`, `'*-late-cut'`."""
@@ -115,7 +121,8 @@ def main(names: list[str]) -> int:
 
 
 def _cases(agent: RealAgent) -> Mapping[str, RecordingCase]:
-    return {**CASES, **_CODEX_ONLY} if agent is CODEX else CASES
+    more = {**(_CODEX_ONLY if agent is CODEX else {}), **(_SESSIONS if agent.resume else {})}
+    return {**CASES, **more}
 
 
 def _is_named(names: list[str], agent: RealAgent, case: str) -> bool:
@@ -126,6 +133,9 @@ def _record(agent: RealAgent, name: str, case: RecordingCase) -> dict[str, objec
     with _scratch_folder() as root, ScriptedModel(lambda _prompt: case.script) as model:
         workspace, home = root / "workspace", root / "home"
         spec = agent.spec(model.url(case.mode), home)
+        if case.resumed:
+            first = agent.spec(model.url(), root / case.resumed)
+            spec = agent.resuming(spec, _session(agent, first, workspace))
         version, started = _version(agent, spec, workspace), time.time()
         code = _run(spec, workspace, root / "output")
         entry: dict[str, object] = {"agent": preset_of(agent.name), "case": name, "version": version}
@@ -140,6 +150,13 @@ def _record(agent: RealAgent, name: str, case: RecordingCase) -> dict[str, objec
     (STREAMS / file).write_text("".join(_kept(_scrubbed(output, places), code)))
     _index(file, entry)
     return entry
+
+
+def _session(agent: RealAgent, spec: AgentSpec, workspace: Path) -> str:
+    """Return the session of a run that is not recorded itself."""
+    output = workspace.parent / "first"
+    _run(spec, workspace, output)
+    return heard(output.read_bytes(), preset_of(agent.name)).session
 
 
 @contextmanager

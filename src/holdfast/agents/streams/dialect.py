@@ -29,7 +29,7 @@ class StreamDialect(ABC):
     def read(self, event: dict[str, Any]) -> Iterable[Observation]:
         """Return what one event tells; nothing for an unknown event."""
 
-    def read_plain(self, line: str) -> Iterable[Observation]:
+    def read_plain(self, line: str) -> Iterable[Observation]:  # noqa: ARG002 - most have no such lines
         """Return what a line tells that is no event, beside what the preset's patterns find in it."""
         return ()
 

@@ -40,7 +40,7 @@ class MiniSweAgentStream(StreamDialect):
     has_events = False
     _exit: list[str] | None = None
 
-    def read(self, event: dict[str, Any]) -> Iterator[Observation]:
+    def read(self, event: dict[str, Any]) -> Iterator[Observation]:  # noqa: ARG002 - it has no events
         """Yield nothing: it has no events."""
         yield from ()
 
@@ -61,7 +61,7 @@ class MiniSweAgentStream(StreamDialect):
         elif self._exit is not None:
             self._exit.append(line)
 
-    def log(self, event: dict[str, Any]) -> Iterator[LogEntry]:
+    def log(self, event: dict[str, Any]) -> Iterator[LogEntry]:  # noqa: ARG002 - it has no events
         """Yield nothing: it has no events."""
         yield from ()
 

@@ -24,6 +24,7 @@ from holdfast.agents.streams.gemini import GeminiStream
 from holdfast.agents.streams.goose import GooseStream
 from holdfast.agents.streams.mini_swe_agent import MiniSweAgentStream
 from holdfast.agents.streams.opencode import OpencodeStream
+from holdfast.agents.streams.qwen import QwenStream
 from holdfast.agents.streams.vibe import VibeStream
 from holdfast.core.observations import (
     AgentFinished,
@@ -53,6 +54,7 @@ DIALECTS: dict[str, Callable[[ErrorPatterns], StreamDialect]] = {
     "gemini": GeminiStream,
     "goose": GooseStream,
     "opencode": OpencodeStream,
+    "qwen": QwenStream,
     "copilot": CopilotStream,
     "vibe": VibeStream,
     "mini-swe-agent": MiniSweAgentStream,
