@@ -29,14 +29,16 @@ _MODEL = "fake-1"
 class RealAgent:
     """A coding agent that may be installed. `start` takes its program, a model's address and a home folder.
 
-    `node` is the oldest Node that it was seen to work with; 0 for an agent that needs none. `resume` are the words that
-    stand before the prompt to resume a `{session}`; none for an agent that cannot.
+    `node` is the oldest Node that it was seen to work with; 0 for an agent that needs none. A `plain` one prints no
+    events, only text. `resume` are the words that stand before the prompt to resume a `{session}`; none for an agent that
+    cannot.
     """
 
     name: str
     program: Path
     start: Callable[[Path, str, Path], AgentSpec]
     node: int = 0
+    plain: bool = False
     resume: tuple[str, ...] = ()
 
     @property
@@ -152,6 +154,48 @@ def _aider(program: Path, url: str, home: Path) -> AgentSpec:
     return AgentSpec(command=command, prompt="file", env=env)
 
 
+def _goose(program: Path, url: str, home: Path) -> AgentSpec:
+    env = _env(home, GOOSE_PROVIDER="openai", GOOSE_MODEL=_MODEL, OPENAI_HOST=url, OPENAI_API_KEY=KEY)
+    env |= {"GOOSE_MODE": "auto", "GOOSE_TELEMETRY_ENABLED": "false", "GOOSE_DISABLE_KEYRING": "1"}
+    env |= {"GOOSE_DISABLE_SESSION_NAMING": "true"}
+    command = (str(program), "run", "--output-format", "stream-json", "-i", "{brief}")
+    return AgentSpec(command=command, prompt="file", env=env)
+
+
+def _copilot(program: Path, url: str, home: Path) -> AgentSpec:
+    env = _env(
+        home, COPILOT_PROVIDER_BASE_URL=f"{url}/v1", COPILOT_PROVIDER_API_KEY=KEY, COPILOT_MODEL=_MODEL
+    )
+    env |= {"COPILOT_OFFLINE": "true", "COPILOT_AUTO_UPDATE": "false"}
+    command = (str(program), "--output-format", "json", "--allow-all", "-p", "{brief}")
+    return AgentSpec(command=command, prompt="arg", env=env)
+
+
+def _vibe(program: Path, url: str, home: Path) -> AgentSpec:
+    tables = {
+        "providers": {"name": "fake", "api_base": f"{url}/v1", "api_key_env_var": "MISTRAL_API_KEY"},
+        "models": {"name": _MODEL, "provider": "fake", "alias": "fake"},
+    }
+    lines = ['active_model = "fake"']
+    lines += [f"{one} = false" for one in ("enable_telemetry", "enable_update_checks", "enable_auto_update")]
+    for name, table in tables.items():
+        lines += [f"[[{name}]]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+    (home / ".vibe").mkdir(exist_ok=True)
+    (home / ".vibe" / "config.toml").write_text("\n".join(lines))
+    env = _env(home, MISTRAL_API_KEY=KEY, VIBE_API_RETRY_MAX_ELAPSED_TIME="10")
+    command = (str(program), "-p", "{brief}", "--output", "streaming", "--auto-approve", "--trust")
+    return AgentSpec(command=command, prompt="arg", env=env)
+
+
+def _mini(program: Path, url: str, home: Path) -> AgentSpec:
+    env = _env(home, OPENAI_API_BASE=f"{url}/v1", OPENAI_API_KEY=KEY, LITELLM_LOCAL_MODEL_COST_MAP="True")
+    env |= {"MSWEA_CONFIGURED": "true"}
+    env |= {"MSWEA_COST_TRACKING": "ignore_errors", "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "3"}
+    # It puts words before the task; the model looks for the brief at the beginning of a line.
+    fixed = ("-y", "--exit-immediately", "-m", f"openai/{_MODEL}", "-t", "\n{brief}")
+    return AgentSpec(command=(str(program), *fixed), prompt="arg", env=env)
+
+
 def _settings(folder: Path, settings: Mapping[str, object]) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "settings.json").write_text(json.dumps(settings))
@@ -178,5 +222,12 @@ GEMINI = RealAgent("gemini", MORE / "node_modules" / ".bin" / "gemini", _gemini,
 OPENCODE = RealAgent(
     "opencode", _native(MORE, "opencode", "bin/opencode"), _opencode, resume=("-s", "{session}")
 )
-AIDER = RealAgent("aider", MORE / "venv" / "bin" / "aider", _aider)
-AGENTS = {agent.name: agent for agent in (CODEX, QWEN, QWEN_0_15, GEMINI, OPENCODE, AIDER)}
+AIDER = RealAgent("aider", MORE / "venv" / "bin" / "aider", _aider, plain=True)
+GOOSE = RealAgent("goose", _native(MORE, "@aaif/goose-binary", "bin/goose"), _goose)
+COPILOT = RealAgent("copilot", _native(MORE, "@github/copilot", "copilot"), _copilot)
+VIBE = RealAgent("vibe", MORE / "vibe" / "bin" / "vibe", _vibe)
+MINI = RealAgent("mini-swe-agent", MORE / "mini" / "bin" / "mini", _mini, plain=True)
+AGENTS = {
+    agent.name: agent
+    for agent in (CODEX, QWEN, QWEN_0_15, GEMINI, OPENCODE, AIDER, GOOSE, COPILOT, VIBE, MINI)
+}

@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from holdfast.agents.presets import builtin_presets
 from holdfast.core.plan import AgentSpec
 from tests.agents.real_agents import AGENTS, CODEX, HERE, RealAgent
 from tests.agents.recordings import STREAMS, heard, preset_of
@@ -36,6 +35,7 @@ LINES_OF_KILLED = 40
 BRIEF = "# Task T1: Greet\n\nWrite greeting.txt.\n"
 _PATCH = "*** Begin Patch\n*** Add File: greeting.txt\n+hello\n*** End Patch"
 _WORK = Script((Write("greeting.txt", "hello\n"), Shell("cat greeting.txt")), say="Wrote greeting.txt.")
+_NOISE = '"type":"session.background_tasks_changed"'  # Copilot writes it dozens of times, with nothing in it
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*(?:-[\w.]+)?")
 
 
@@ -146,8 +146,7 @@ def _record(agent: RealAgent, name: str, case: RecordingCase) -> dict[str, objec
         places |= {model.url(case.mode): "http://127.0.0.1:8000"}
         places |= {url.split(":")[2].split("/")[0]: "8000" for url in (model.url(), model.url("refused"))}
         output = (root / "output").read_bytes().decode(errors="replace")
-    plain = builtin_presets()[preset_of(agent.name)].stream == "raw"
-    file = f"{agent.name}-{name}.{'txt' if plain else 'jsonl'}"
+    file = f"{agent.name}-{name}.{'txt' if agent.plain else 'jsonl'}"
     (STREAMS / file).write_text("".join(_kept(_scrubbed(output, places), code)))
     _index(file, entry)
     return entry
@@ -217,7 +216,7 @@ def _version(agent: RealAgent, spec: AgentSpec, workspace: Path) -> str:
 
 
 def _kept(text: str, code: int | None) -> list[str]:
-    lines = text.splitlines(keepends=True)
+    lines = [line for line in text.splitlines(keepends=True) if _NOISE not in line]
     if code is None:
         return lines[:LINES_OF_KILLED]
     if len(lines) > LINES_MAX:

@@ -15,7 +15,12 @@ from holdfast.core.observations import AgentTrouble, LogEntry, Observation, Trou
 
 
 class StreamDialect(ABC):
-    """The meaning of one agent's events. One object reads one stream, from its beginning."""
+    """The meaning of one agent's events. One object reads one stream, from its beginning.
+
+    Without `has_events` a line in braces is a line like others: what a tool printed.
+    """
+
+    has_events = True
 
     def __init__(self, patterns: ErrorPatterns) -> None:
         self._patterns = patterns
@@ -24,14 +29,13 @@ class StreamDialect(ABC):
     def read(self, event: dict[str, Any]) -> Iterable[Observation]:
         """Return what one event tells; nothing for an unknown event."""
 
+    def read_plain(self, line: str) -> Iterable[Observation]:  # noqa: ARG002 - most have no such lines
+        """Return what a line tells that is no event, beside what the preset's patterns find in it."""
+        return ()
+
     @abstractmethod
     def log(self, event: dict[str, Any]) -> Iterable[LogEntry]:
         """Return how one event reads for people; nothing for an event that tells them nothing, or is unknown."""
-
-    def read_line(self, line: str) -> Iterable[Observation]:
-        """Return what a line tells that is no event, and no error by the patterns of the preset: nothing, mostly."""
-        del line
-        return ()
 
     def log_rest(self) -> Iterable[LogEntry]:
         """Return what `log` held back because more of it could come."""

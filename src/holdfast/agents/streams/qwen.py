@@ -43,7 +43,7 @@ class QwenStream(ClaudeStream):
             if not (self._in_doubt and isinstance(seen, AgentFinished)):
                 yield seen
 
-    def read_line(self, line: str) -> Iterator[Observation]:
+    def read_plain(self, line: str) -> Iterator[Observation]:
         """Yield that the model answers: a failed request was repeated, and a long answer may follow without an event."""
         if _ANSWERED.match(line) and not self._ended:
             yield Activity()

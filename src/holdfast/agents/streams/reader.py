@@ -22,6 +22,7 @@ from holdfast.agents.streams.dialect import StreamDialect
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.gemini import GeminiStream
 from holdfast.agents.streams.goose import GooseStream
+from holdfast.agents.streams.mini_swe_agent import MiniSweAgentStream
 from holdfast.agents.streams.opencode import OpencodeStream
 from holdfast.agents.streams.qwen import QwenStream
 from holdfast.agents.streams.vibe import VibeStream
@@ -56,6 +57,7 @@ DIALECTS: dict[str, Callable[[ErrorPatterns], StreamDialect]] = {
     "qwen": QwenStream,
     "copilot": CopilotStream,
     "vibe": VibeStream,
+    "mini-swe-agent": MiniSweAgentStream,
     "acp": AcpStream,
 }
 """The dialect of each of the plan's STREAMS except `raw`, which has no events."""
@@ -105,7 +107,7 @@ class _LineReader(ABC, Generic[_Read]):
             return []
 
     def _event(self, line: bytes) -> dict[str, Any] | None:
-        if self._dialect is None or not line.startswith(b"{"):
+        if self._dialect is None or not self._dialect.has_events or not line.startswith(b"{"):
             return None
         try:
             event = _decode(line)
@@ -133,8 +135,9 @@ class StreamReader(_LineReader[Observation]):
         return dialect.read(event)
 
     def _read_plain(self, line: str) -> Iterable[Observation]:
-        told = list(plain_line(line, self._patterns))
-        return told if told or self._dialect is None else self._dialect.read_line(line)
+        if self._dialect is not None:
+            yield from self._dialect.read_plain(line)
+        yield from plain_line(line, self._patterns)
 
 
 class LogReader(_LineReader[LogEntry]):
