@@ -9,13 +9,25 @@ from typing import Any
 from holdfast.agents.streams.claude import ClaudeStream
 from holdfast.agents.streams.dialect import count, mapping, rows, text
 from holdfast.agents.streams.error_patterns import ErrorPatterns
-from holdfast.core.observations import Activity, AgentFinished, LogEntry, Observation, SessionNamed, Usage
+from holdfast.core.observations import (
+    Activity,
+    AgentFinished,
+    AgentTrouble,
+    LogEntry,
+    Observation,
+    SessionNamed,
+    TroubleSeen,
+    Usage,
+)
 from holdfast.core.projection import Spent
 
 _FAILED = "[API Error: "
 _TOKENS = ("input_tokens", "output_tokens", "total_tokens")
-_ANSWERED = re.compile(r"\[log_\w+(, retryOf: log_\w+)?\] \w+ \S+ succeeded with status ")
-"""How the client that Qwen Code uses tells of a request that is being answered, with OPENAI_LOG=info."""
+_REQUEST = re.compile(
+    r"\[log_\w+(?:, retryOf: log_\w+)?\] "
+    r"(?:\w+ \S+ (?P<how>succeeded|failed) with status (?P<status>\d{3})|connection (?:failed|timed out))\b"
+)
+"""How the client that Qwen Code uses tells what a request came to, with OPENAI_LOG=info."""
 
 
 class QwenStream(ClaudeStream):
@@ -51,9 +63,20 @@ class QwenStream(ClaudeStream):
                 yield seen
 
     def read_plain(self, line: str) -> Iterator[Observation]:
-        """Yield that the model answers: a failed request was repeated, and a long answer may follow without an event."""
-        if _ANSWERED.match(line) and not self._ended:
+        """Yield what a request to the model came to: Qwen Code repeats a failed one for minutes and says nothing else.
+
+        After one that is answered a long answer may follow, again without an event.
+        """
+        request = None if self._ended else _REQUEST.match(line)
+        if request is None:
+            return
+        status = int(request["status"] or 0)
+        if request["how"] == "succeeded":
             yield Activity()
+        elif not status:
+            yield TroubleSeen(AgentTrouble.OUTAGE, "no connection to the model's provider")
+        elif (trouble := self._patterns.of_error("", status)) is not AgentTrouble.ERROR:
+            yield TroubleSeen(trouble, f"a request to the model failed with status {status}")
 
     def log(self, event: dict[str, Any]) -> Iterator[LogEntry]:
         """Yield how one event reads."""
