@@ -74,6 +74,13 @@ def did_without(name: str) -> bool:
     return agent_of(name) == "aider" and case_of(name).startswith("late-")
 
 
+HIDDEN = frozenset({"goose-late-eof.jsonl", "goose-late-refusal.jsonl"})
+"""Where an agent prints nothing that tells a failed last answer from a good one. Only ever shortened.
+
+No reader can find out what is not there. What such an agent leaves is judged by the checks of its task.
+"""
+
+
 def exit_with(code: int | None) -> Exit:
     """Return how an agent ended; one that had to be ended fell silent."""
     if code is None:
