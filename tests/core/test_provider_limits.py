@@ -10,8 +10,9 @@ import pytest
 from holdfast.core import events as ev
 from holdfast.core.budgets import attempt_overrun, shared_overrun
 from holdfast.core.commands import RecordEvent, StartAttempt, ValidateTask
-from holdfast.core.decide import decide, next_wake, session_for
+from holdfast.core.decide import decide, next_wake
 from holdfast.core.facts import BranchFacts, Facts
+from holdfast.core.native_resume import session_for
 from holdfast.core.plan import AgentProvider, Limits, Plan, Task, Validator
 from holdfast.core.projection import Parked, RunRow, Spent, decode_run_row, encode_row
 from holdfast.core.provider_limits import KNOWN_WAIT_MAX_S, default_wait, park_provider

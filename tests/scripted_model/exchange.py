@@ -24,6 +24,7 @@ _SHELLS = ("exec_command", "shell_command", "shell", "run_shell_command", "bash"
 _PATCH = "apply_patch"
 _PATH_PARAMETERS = ("file_path", "filePath", "path")
 _COMMAND_PARAMETERS = ("cmd", "command")
+_SUBMIT = re.compile(r"`(echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT)`")
 _ANSWER_TOOL = "respond_in_schema"
 _TITLE = re.compile(
     r"title generator|isNewTopic|(?:generate|write|create|come up with) an? [^.\n]{0,40}(?:title|session name)",
@@ -32,6 +33,12 @@ _TITLE = re.compile(
 _FOLDER = re.compile(
     r"(?:<cwd>|currently working in the directory: |Working directory: |Workspace Directories:\*\*\n\s*- )([^\n<]+)"
 )
+
+
+def task_of(prompt: str) -> str:
+    """Return the task that a prompt is about, or an empty string."""
+    found = _TASK.search(prompt)
+    return found[1] if found else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +85,7 @@ class ModelTurn:
     @property
     def task(self) -> str:
         """The task that the brief in the prompt is about, or an empty string."""
-        found = _TASK.search(self.prompt)
-        return found[1] if found else ""
+        return task_of(self.prompt)
 
     @property
     def answer_tool(self) -> str:
@@ -121,6 +127,13 @@ class ModelReply:
     refused: bool = False
     running_usage: bool = False
 
+    @property
+    def meaning(self) -> str:
+        """What the model does, for people."""
+        if self.call is None:
+            return f"says {self.text!r}"
+        return f"calls {self.call.tool} {json.dumps(dict(self.call.arguments))}"
+
 
 @dataclass(frozen=True, slots=True)
 class StreamedReply:
@@ -132,13 +145,17 @@ class StreamedReply:
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """What goes back to the agent. `cut` resets the connection after the body instead of closing it."""
+    """What goes back to the agent. `cut` resets the connection after the body instead of closing it.
+
+    `meaning` is what it says, for people.
+    """
 
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     media: str = "application/json"
     cut: bool = False
+    meaning: str = ""
 
 
 class ProviderApi(Protocol):
@@ -186,6 +203,9 @@ def _step(turn: ModelTurn, script: Script) -> tuple[str, ToolCall | None]:
         return _in_words(script), None
     if turn.made < len(script.actions):
         return "", _call(turn, script.actions[turn.made])
+    if turn.made == len(script.actions) and (submit := _SUBMIT.search(turn.prompt)):
+        # mini-swe-agent takes no text for an end: its prompt names the command that ends the work.
+        return "", _shell_call(turn, submit[1])
     return (script.say if turn.schema is None else _in_schema(script.say, turn.schema)), None
 
 

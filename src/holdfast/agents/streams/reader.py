@@ -22,7 +22,9 @@ from holdfast.agents.streams.dialect import StreamDialect
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.gemini import GeminiStream
 from holdfast.agents.streams.goose import GooseStream
+from holdfast.agents.streams.mini_swe_agent import MiniSweAgentStream
 from holdfast.agents.streams.opencode import OpencodeStream
+from holdfast.agents.streams.qwen import QwenStream
 from holdfast.agents.streams.vibe import VibeStream
 from holdfast.core.observations import (
     AgentFinished,
@@ -33,7 +35,9 @@ from holdfast.core.observations import (
     TroubleSeen,
     Usage,
 )
+from holdfast.core.projection import Spent
 
+_NOTHING_SPENT = Spent()
 _AIDER_USAGE = re.compile(
     r"Tokens: (?P<sent>[\d.,]+[kKM]?) sent, (?:[\d.,]+[kKM]? cache (?:write|hit), )*(?P<got>[\d.,]+[kKM]?) received\."
     r"(?: Cost: \$(?P<cost>[\d.]+) message)?"
@@ -52,8 +56,10 @@ DIALECTS: dict[str, Callable[[ErrorPatterns], StreamDialect]] = {
     "gemini": GeminiStream,
     "goose": GooseStream,
     "opencode": OpencodeStream,
+    "qwen": QwenStream,
     "copilot": CopilotStream,
     "vibe": VibeStream,
+    "mini-swe-agent": MiniSweAgentStream,
     "acp": AcpStream,
 }
 """The dialect of each of the plan's STREAMS except `raw`, which has no events."""
@@ -103,7 +109,7 @@ class _LineReader(ABC, Generic[_Read]):
             return []
 
     def _event(self, line: bytes) -> dict[str, Any] | None:
-        if self._dialect is None or not line.startswith(b"{"):
+        if self._dialect is None or not self._dialect.has_events or not line.startswith(b"{"):
             return None
         try:
             event = _decode(line)
@@ -121,13 +127,24 @@ class _LineReader(ABC, Generic[_Read]):
 
 
 class StreamReader(_LineReader[Observation]):
-    """Reads what one attempt's output means."""
+    """Reads what one attempt's output means. `session_before`: what the session that the attempt resumes had used."""
+
+    def __init__(self, stream: str, patterns: ErrorPatterns, session_before: Spent = _NOTHING_SPENT) -> None:
+        super().__init__(stream, patterns)
+        if self._dialect is not None:
+            self._dialect.session_before = session_before
+
+    def new_summary(self) -> StreamSummary:
+        """Return the summary to which what this reader observes is added."""
+        return StreamSummary(has_last_word=self._dialect is not None)
 
     def _read_event(self, dialect: StreamDialect, event: dict[str, Any]) -> Iterable[Observation]:
         return dialect.read(event)
 
     def _read_plain(self, line: str) -> Iterable[Observation]:
-        return plain_line(line, self._patterns)
+        if self._dialect is not None:
+            yield from self._dialect.read_plain(line)
+        yield from plain_line(line, self._patterns)
 
 
 class LogReader(_LineReader[LogEntry]):
@@ -164,11 +181,12 @@ def _amount(text: str) -> int:
 
 def observe_output(agent: Preset | None, output: bytes) -> StreamSummary:
     """Return what a whole output tells."""
-    summary = StreamSummary()
-    if agent is not None:
-        reader = StreamReader(agent.stream, agent.error_patterns())
-        for seen in (*reader.feed(output), *reader.close()):
-            summary.take(seen)
+    if agent is None:
+        return StreamSummary()
+    reader = StreamReader(agent.stream, agent.error_patterns())
+    summary = reader.new_summary()
+    for seen in (*reader.feed(output), *reader.close()):
+        summary.take(seen)
     return summary
 
 
