@@ -49,6 +49,12 @@ def aider() -> RealAgent:
 
 
 @pytest.fixture
+def opencode() -> RealAgent:
+    """The agent that makes a database in its home when it first starts."""
+    return installed(OPENCODE)
+
+
+@pytest.fixture
 def codex() -> RealAgent:
     """Codex: the agent that starts fastest."""
     return installed(CODEX)

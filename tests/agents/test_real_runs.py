@@ -200,6 +200,17 @@ def test_a_real_agent_that_takes_too_long_leaves_no_process(
 
 
 @pytest.mark.more_agents
+def test_several_real_agents_start_at_once_on_a_fresh_home(opencode: RealAgent, stage: BuildProject) -> None:
+    """Without a turn for each, some of them find their database locked."""
+    here = stage({name: Script((Write(f"{name}.txt", f"{name}\n"),)) for name in "abcd"})
+    spec = opencode.spec(here.model.url("ok"), here.place / "home")
+    entry = {"preset": "opencode", "command": spec.command, "prompt": spec.prompt, "env": spec.env}
+    limits = {"jobs": 4, "attempts": 1}
+    Cli.of(here.place / "p", *map(task, "abcd"), agent="mine", agents={"mine": entry}, limits=limits)
+    assert here.execute() == 0, [here.log(name) for name in "abcd"]
+
+
+@pytest.mark.more_agents
 def test_an_agent_that_commits_by_itself_lands_its_work(aider: RealAgent, stage: BuildProject) -> None:
     """Aider takes edits from the model's text and commits them; the second task finds what the first one did."""
     here = stage({name: Script((Write(f"{name}.md", f"{name}\n"),)) for name in ("one", "two")})
