@@ -189,7 +189,7 @@ def _vibe(program: Path, url: str, home: Path) -> AgentSpec:
 
 def _mini(program: Path, url: str, home: Path) -> AgentSpec:
     env = _env(home, OPENAI_API_BASE=f"{url}/v1", OPENAI_API_KEY=KEY, LITELLM_LOCAL_MODEL_COST_MAP="True")
-    env |= {"MSWEA_CONFIGURED": "true"}
+    env |= {"MSWEA_CONFIGURED": "true", "TYPER_STANDARD_TRACEBACK": "1"}
     env |= {"MSWEA_COST_TRACKING": "ignore_errors", "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "3"}
     # It puts words before the task; the model looks for the brief at the beginning of a line.
     fixed = ("-y", "--exit-immediately", "-m", f"openai/{_MODEL}", "-t", "\n{brief}")

@@ -63,6 +63,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     lines: PatternTable = {}
     fallback: str = ""
     native_resume: bool = False
+    first_alone: bool = False
 
     @property
     def needed_program(self) -> str:

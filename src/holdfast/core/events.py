@@ -221,7 +221,7 @@ class ProviderParked(Event, frozen=True):
 
     `until` is the wall time at which the limit should end, for a later runner. `hits` counts the limits since work last
     went well through this provider; `words` is for people. `reckoned`: a new runner only shortened the wait. An outage lasts
-    `since` that wall time, with `error` as its last words; `tell`: it has come to last so long that people are told.
+    `since` that wall time, `began` on the run's clock, with `error` as its last words; `tell`: it lasts so long that people are told.
     """
 
     provider: str
@@ -234,6 +234,7 @@ class ProviderParked(Event, frozen=True):
     reason: ParkReason = ParkReason.LIMIT
     probe: bool = False
     since: float = 0.0
+    began: float = 0.0
     error: str = ""
     tell: bool = False
 
@@ -369,12 +370,13 @@ class AttemptFailed(AttemptEnded, frozen=True):
 
 
 class AttemptLimited(AttemptEnded, frozen=True):
-    """The attempt ended at a limit of its provider. It charges nothing; the task waits for the end of the limit."""
+    """The attempt ended at a limit of its provider, or in an outage. It charges nothing; the task waits for the end of that."""
 
     provider: str
     error: str
     carry: ObjectName = ""
     duration_s: float = 0.0
+    reason: ParkReason = ParkReason.LIMIT
 
 
 class AttemptBlocked(AttemptEnded, frozen=True):

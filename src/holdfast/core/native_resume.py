@@ -2,6 +2,9 @@
 
 A session is a help, never needed: the brief and git have all that a fresh agent needs. So a session that is gone, or that is
 full, charges nobody, and the next attempt is a fresh agent's.
+
+What a session used before is recorded with the attempt that resumes it: the reader of its stream takes it off where an agent
+counts on from there.
 """
 
 from __future__ import annotations

@@ -20,7 +20,9 @@ PromptMode = Literal["file", "stdin", "arg"]
 OnLimit = Literal["wait", "stop"]
 ResumeMode = Literal["continue", "clean"]
 """Where the attempt after one that was cut short begins: at its half-done work, or where that one began."""
-Occasion = Literal["finished", "needs_decision", "waiting_limit", "question", "task_abandoned", "task_failed"]
+Occasion = Literal[
+    "finished", "needs_decision", "waiting_limit", "outage", "question", "task_abandoned", "task_failed"
+]
 """What a notification may be about."""
 STREAMS = (
     "raw",

@@ -90,8 +90,8 @@ class NoScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Parked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A provider through which nothing starts: until the run's clock is at `not_before`, or for all of one epoch.
 
-    `probe`: then one agent tries first, and the others wait for what it finds. An outage lasts `since` that wall time, ended
-    the last agent with `error`, and people have been `told` of it if it lasts.
+    `probe`: then one agent tries first, and the others wait for what it finds. An outage lasts `since` that wall time, and
+    `began` at that time on the run's clock; it ended the last agent with `error`, and people were `told` of it if it lasts.
     """
 
     until: float = 0.0
@@ -103,6 +103,7 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: ParkReason = ParkReason.LIMIT
     probe: bool = False
     since: float = 0.0
+    began: float = 0.0
     error: str = ""
     told: bool = False
 

@@ -33,6 +33,7 @@ _JITTER_SHARE = 0.1
 _JITTER_MAX_S = 30.0
 _SHORTER_BY_S = 0.001
 NEVER = float("inf")
+_FREE = Parked()
 
 
 def provider_of(state: RunState, agent: str) -> AgentProvider:
@@ -52,8 +53,6 @@ def agents_of(state: RunState, task: TaskRow) -> Iterator[str]:
 
 def earliest_start(state: RunState, task: TaskRow) -> float:
     """Return when, on the run's clock, an attempt at a task may start; infinity if not by itself."""
-    if not is_any_parked(state):
-        return 0.0
     return min((_free_at(state, agent) for agent in agents_of(state, task)), default=0.0)
 
 
@@ -93,48 +92,41 @@ def limits_in_the_way(state: RunState, task: TaskRow, now: float) -> list[Parked
     """Return what keeps a task from starting now: the parked providers of all its agents, if all are parked."""
     if available_agent(state, task, now) is not None:
         return []
-    found = [_in_the_way(state, agent) for agent in agents_of(state, task)]
-    return [parked for parked in found if parked is not None]
+    return [_in_the_way(state, agent) for agent in agents_of(state, task)]
 
 
-def _in_the_way(state: RunState, agent: str) -> Parked | None:
-    """Return what keeps an agent from starting, if anything does: the refusal of its model, or its provider."""
-    if _is_shut(state, state.row.shut_agents.get(agent)):
-        return state.row.shut_agents[agent]
-    return state.row.parked.get(provider_of(state, agent).provider)
-
-
-def _is_shut(state: RunState, parked: Parked | None) -> bool:
-    return parked is not None and parked.shut_in == state.row.epoch
+def _in_the_way(state: RunState, agent: str) -> Parked:
+    """Return what keeps an agent from starting: the refusal of its model, its provider, or a wait that is none."""
+    refused = state.row.shut_agents.get(agent, _FREE)
+    if refused.shut_in == state.row.epoch:
+        return refused
+    return state.row.parked.get(provider_of(state, agent).provider, _FREE)
 
 
 def _free_at(state: RunState, agent: str) -> float:
     parked = _in_the_way(state, agent)
-    if parked is None:
-        return 0.0
-    if parked.shut_in >= 0:
-        return NEVER if _is_shut(state, parked) else 0.0
-    if parked.probe and _is_being_probed(state, provider_of(state, agent).provider):
+    if parked.shut_in == state.row.epoch:
+        return NEVER
+    if parked.probe and probe_of(state, provider_of(state, agent).provider):
         return NEVER
     return parked.not_before
 
 
 def _awaited_at(state: RunState, agent: str) -> float:
     """Return when an agent starts by itself. With `on_limit: stop` nobody waits for a limit, nor for the end of a long outage."""
-    free, parked = _free_at(state, agent), _in_the_way(state, agent)
-    waits = parked is None or state.plan.limits.on_limit == "wait" or _is_short_outage(parked)
-    return free if waits else NEVER
+    free = _free_at(state, agent)
+    waits = state.plan.limits.on_limit == "wait" or _is_short_outage(_in_the_way(state, agent))
+    return free if waits or not free else NEVER
 
 
 def _is_short_outage(parked: Parked) -> bool:
-    return parked.reason is ParkReason.OUTAGE and parked.until - parked.since < LONG_OUTAGE_S
+    return parked.reason is ParkReason.OUTAGE and parked.not_before - parked.began < LONG_OUTAGE_S
 
 
-def _is_being_probed(state: RunState, provider: str) -> bool:
-    """Tell whether an attempt, or a validator, is at work that finds out if a provider works again."""
-    return any(
-        task.latest.probes and provider in _providers_at_work(state, task) for task in state.active.values()
-    )
+def probe_of(state: RunState, provider: str) -> str:
+    """Return the task whose attempt, or validators, find out just now if a provider works again; empty if none does."""
+    probes = (task for task in state.active.values() if task.latest.probes)
+    return next((task.id for task in probes if provider in _providers_at_work(state, task)), "")
 
 
 def _providers_at_work(state: RunState, task: TaskRow) -> set[str]:
@@ -174,8 +166,7 @@ def awaited_validation(state: RunState, task: TaskRow) -> float:
 def parked_validators(state: RunState, task: TaskRow, now: float) -> list[Parked]:
     """Return the parked providers that keep a task's validators from starting now."""
     held = (agent for agent in sorted(_validating_agents(state, task)) if _free_at(state, agent) > now)
-    found = [_in_the_way(state, agent) for agent in held]
-    return [parked for parked in found if parked is not None]
+    return [_in_the_way(state, agent) for agent in held]
 
 
 def park_provider(
@@ -185,15 +176,22 @@ def park_provider(
 
     Several attempts may run into one limit: during one wait they count as one hit, and the latest end counts.
     """
-    before = state.row.parked.get(provider) or Parked()
+    before = state.row.parked.get(provider, _FREE)
     left = max(0.0, before.not_before - clock)
-    hits = before.hits if left else before.hits + 1
+    met = before.hits if before.reason is ParkReason.LIMIT else 0
+    hits = max(1, met) if left else met + 1
     known = 0.0 if until is None else min(until - wall, KNOWN_WAIT_MAX_S)
+    probe = before.probe if left else True
     if known > 0 or not left:
         wait = known if known > 0 else default_wait(hits, state.plan.limits.limit_wait_s)
         left = max(left, wait + _jitter(token, wait))
     return ev.ProviderParked(
-        provider=provider, until=wall + left, wait_s=left, clock=clock, hits=hits, probe=known <= 0
+        provider=provider,
+        until=wall + left,
+        wait_s=left,
+        clock=clock,
+        hits=hits,
+        probe=probe and known <= 0,
     )
 
 
@@ -205,7 +203,7 @@ def park_unreachable(
     Only a probe (`probed`) makes the wait longer: agents that were at work when the outage began meet the same one. A limit
     that is being waited for stays one: its end is known better.
     """
-    before = state.row.parked.get(provider) or Parked()
+    before = state.row.parked.get(provider, _FREE)
     left = max(0.0, before.not_before - clock)
     again = before.reason is ParkReason.OUTAGE
     if left and not again:
@@ -214,7 +212,7 @@ def park_unreachable(
     if probed or not left:
         wait = default_wait(hits, OUTAGE_WAIT_SHARE * state.plan.limits.limit_wait_s, OUTAGE_WAIT_MAX_S)
         left = max(left, wait + _jitter(token, wait))
-    since = before.since if again else wall
+    since, began = (before.since, before.began) if again else (wall, clock)
     return ev.ProviderParked(
         provider=provider,
         until=wall + left,
@@ -224,8 +222,9 @@ def park_unreachable(
         reason=ParkReason.OUTAGE,
         probe=True,
         since=since,
+        began=began,
         error=error,
-        tell=wall + left - since >= LONG_OUTAGE_S and not before.told,
+        tell=clock + left - began >= LONG_OUTAGE_S and not before.told,
     )
 
 
@@ -264,5 +263,6 @@ def _parked_again(provider: str, parked: Parked, wait_s: float, clock: float) ->
         reason=parked.reason,
         probe=parked.probe,
         since=parked.since,
+        began=parked.began,
         error=parked.error,
     )

@@ -161,7 +161,9 @@ def _ticking_ended(run: RunRow, event: ev.TickingEnded) -> None:
 
 def _provider_parked(run: RunRow, event: ev.ProviderParked) -> None:
     run.clock = max(run.clock, event.clock)
-    before = run.parked.get(event.provider) or Parked()
+    before = run.parked.get(event.provider, Parked())
+    if before.shut_in == run.epoch:
+        return  # It refuses us, and no wait will change that.
     parked = Parked(
         until=event.until,
         not_before=event.clock + event.wait_s,
@@ -171,6 +173,7 @@ def _provider_parked(run: RunRow, event: ev.ProviderParked) -> None:
         reason=event.reason,
         probe=event.probe,
         since=event.since,
+        began=event.began,
         error=event.error,
         told=event.tell or (before.told and before.since == event.since),
     )

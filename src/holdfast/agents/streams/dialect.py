@@ -12,6 +12,7 @@ from typing import Any
 
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core.observations import AgentTrouble, LogEntry, Observation, TroubleSeen
+from holdfast.core.projection import Spent
 
 
 class StreamDialect(ABC):
@@ -24,6 +25,8 @@ class StreamDialect(ABC):
 
     def __init__(self, patterns: ErrorPatterns) -> None:
         self._patterns = patterns
+        self.session_before = Spent()
+        """What the session that this stream resumes had used, by its earlier streams. Totals that count on from there include it."""
 
     @abstractmethod
     def read(self, event: dict[str, Any]) -> Iterable[Observation]:

@@ -35,7 +35,9 @@ from holdfast.core.observations import (
     TroubleSeen,
     Usage,
 )
+from holdfast.core.projection import Spent
 
+_NOTHING_SPENT = Spent()
 _AIDER_USAGE = re.compile(
     r"Tokens: (?P<sent>[\d.,]+[kKM]?) sent, (?:[\d.,]+[kKM]? cache (?:write|hit), )*(?P<got>[\d.,]+[kKM]?) received\."
     r"(?: Cost: \$(?P<cost>[\d.]+) message)?"
@@ -125,7 +127,12 @@ class _LineReader(ABC, Generic[_Read]):
 
 
 class StreamReader(_LineReader[Observation]):
-    """Reads what one attempt's output means."""
+    """Reads what one attempt's output means. `session_before`: what the session that the attempt resumes had used."""
+
+    def __init__(self, stream: str, patterns: ErrorPatterns, session_before: Spent = _NOTHING_SPENT) -> None:
+        super().__init__(stream, patterns)
+        if self._dialect is not None:
+            self._dialect.session_before = session_before
 
     def new_summary(self) -> StreamSummary:
         """Return the summary to which what this reader observes is added."""

@@ -89,6 +89,7 @@ def attempt_limited(
         error=f"waits until {_when(parked)}: {outcome.error}"[:_MESSAGE_CHARS],
         carry=carry,
         duration_s=exit_.duration_s,
+        reason=ParkReason.OUTAGE if outcome.failure is FailureKind.OUTAGE else ParkReason.LIMIT,
     )
     return [parked, ended]
 

@@ -80,7 +80,7 @@ class StreamListener:
             session=task.latest.session,
         )
         unreadable = stream == "raw" and not patterns.lines
-        key, reader = context.agent_key(task), StreamReader(stream, patterns)
+        key, reader = context.agent_key(task), StreamReader(stream, patterns, task.latest.session_before)
         return cls(context.fleet, key, reader, recorded, unreadable, reader.new_summary())
 
     def read(self) -> int:
