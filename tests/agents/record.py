@@ -142,6 +142,7 @@ def _record(agent: RealAgent, name: str, case: RecordingCase) -> dict[str, objec
         entry |= {"exit": code, "seconds": round(time.time() - started), "served": case.served}
         entry |= {"requests": len(model.requests), "started_at": int(started)}
         places = {str(workspace): "/workspace", str(home): "/home/user", str(HERE): "/agents", str(root): "/"}
+        places |= {sys.base_prefix: "/python"}
         # Without the mode, whose name would tell a reader what it should find out.
         places |= {model.url(case.mode): "http://127.0.0.1:8000"}
         places |= {url.split(":")[2].split("/")[0]: "8000" for url in (model.url(), model.url("refused"))}
