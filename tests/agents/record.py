@@ -36,6 +36,8 @@ BRIEF = "# Task T1: Greet\n\nWrite greeting.txt.\n"
 _PATCH = "*** Begin Patch\n*** Add File: greeting.txt\n+hello\n*** End Patch"
 _WORK = Script((Write("greeting.txt", "hello\n"), Shell("cat greeting.txt")), say="Wrote greeting.txt.")
 _NOISE = '"type":"session.background_tasks_changed"'  # Copilot writes it dozens of times, with nothing in it
+_BUN_ROOT = "/$bunfs/root/"
+"""Where a program made with Bun believes that its own files are, on every machine."""
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*(?:-[\w.]+)?")
 
 
@@ -228,6 +230,7 @@ def _kept(text: str, code: int | None) -> list[str]:
 
 
 def _scrubbed(text: str, places: Mapping[str, str]) -> str:
+    text = text.replace(_BUN_ROOT, "/")
     for place, neutral in places.items():
         text = re.sub(rf"(?<=:){place}\b" if place.isdigit() else re.escape(place), neutral, text)
     return text
