@@ -66,6 +66,18 @@ PARTICULAR: dict[str, RecordedEnding] = {
     "opencode-eof.jsonl": STALLED,
     "goose-usage-limit.jsonl": STALLED,
     "goose-late-usage-limit.jsonl": STALLED,
+    **{
+        f"droid-{late}{case}.jsonl": STALLED
+        for late in ("", "late-")
+        for case in ("rate-limit", "usage-limit", "server-error")
+    },
+    "droid-no-credit.jsonl": STALLED,
+    "pi-usage-limit.jsonl": STALLED,
+    "pi-late-usage-limit.jsonl": STALLED,
+    "cline-usage-limit.jsonl": STALLED,
+    "cline-late-usage-limit.jsonl": STALLED,
+    # It repeats no request that met a limit; the wait is ours.
+    "codex-acp-rate-limit-once.jsonl": LIMITED,
     "aider-cut.txt": STALLED,
     "aider-eof.txt": STALLED,
 }
