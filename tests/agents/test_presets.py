@@ -26,6 +26,12 @@ KNOWN = [
     "gemini-acp",
     "qwen-acp",
     "opencode-acp",
+    "claude-agent-acp",
+    "codex-acp",
+    "cline",
+    "droid",
+    "pi",
+    "openhands",
 ]
 VALUES = Placeholders("/brief.md", "the brief", "/work", "a", 1, "01-run")
 
