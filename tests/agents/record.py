@@ -32,7 +32,7 @@ from tests.agents.recordings import STREAMS, heard, preset_of
 from tests.scripted_model import ModelFault, Script, ScriptedModel, Shell, Write
 
 PATIENCE_S = 60.0
-_LONGER_S: Mapping[str, float] = {"cline": 150.0, "openhands": 150.0}
+_LONGER_S: Mapping[str, float] = {"cline": 150.0, "droid": 150.0, "openhands": 150.0}
 """These repeat a request for longer than a minute before they say why it failed."""
 LINES_MAX = 400
 LINES_OF_KILLED = 40

@@ -74,8 +74,8 @@ PARTICULAR: dict[str, RecordedEnding] = {
     "droid-no-credit.jsonl": STALLED,
     "pi-usage-limit.jsonl": STALLED,
     "pi-late-usage-limit.jsonl": STALLED,
-    "cline-usage-limit.jsonl": STALLED,
-    "cline-late-usage-limit.jsonl": STALLED,
+    # Claude Code says of every 404 that the model is not there.
+    "claude-agent-acp-not-found.jsonl": MODEL,
     # It repeats no request that met a limit; the wait is ours.
     "codex-acp-rate-limit-once.jsonl": LIMITED,
     "aider-cut.txt": STALLED,

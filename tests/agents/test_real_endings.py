@@ -18,6 +18,8 @@ from tests.support.repositories import write
 
 pytestmark = pytest.mark.more_agents
 WORK = (Write("one.txt", "one\n"), Write("two.txt", "two\n"))
+ASKED = {"claude-agent-acp": 2, "codex-acp": 9, "pi": 12}
+"""How often each asks, with its own repeats, before it gives up."""
 PREPARED = (CLAUDE_AGENT_ACP, CODEX_ACP, CLINE, DROID, PI)
 
 
@@ -35,7 +37,7 @@ def test_a_key_that_is_refused_after_some_work_blocks_the_run(newer: RealAgent, 
 @pytest.mark.parametrize("newer", [CLAUDE_AGENT_ACP, CODEX_ACP, PI], ids=lambda agent: agent.name)
 def test_the_session_of_an_agent_is_gone_on_with(newer: RealAgent, stage: BuildProject) -> None:
     """`--native-resume`: after an outage the same session is continued, with all that was said in it."""
-    here = stage({"a": Script(WORK, fault=ModelFault.SERVER_ERROR, times=12 if newer is PI else 3, after=1)})
+    here = stage({"a": Script(WORK, fault=ModelFault.SERVER_ERROR, times=ASKED[newer.name], after=1)})
     spec = installed(newer).spec(here.model.url(), here.place / "home")
     cli = Cli.of(here.place / "p", task("a"), agent="it", limits={"limit_wait": 1})
     resume = list(newer.resuming(spec, "{session}").command)
