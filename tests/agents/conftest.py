@@ -10,7 +10,18 @@ from pathlib import Path
 import pytest
 
 from tests.agents.agent_project import AgentProject
-from tests.agents.real_agents import AIDER, CODEX, GEMINI, OPENCODE, QWEN, RealAgent
+from tests.agents.real_agents import (
+    AIDER,
+    CODEX,
+    COPILOT,
+    GEMINI,
+    GOOSE,
+    MINI,
+    OPENCODE,
+    QWEN,
+    VIBE,
+    RealAgent,
+)
 from tests.scripted_model import Script, ScriptedModel
 from tests.support.runs import Fifo
 
@@ -19,7 +30,10 @@ from tests.support.runs import Fifo
     params=[
         CODEX,
         QWEN,
-        *(pytest.param(agent, marks=pytest.mark.more_agents) for agent in (GEMINI, OPENCODE)),
+        *(
+            pytest.param(agent, marks=pytest.mark.more_agents)
+            for agent in (GEMINI, OPENCODE, GOOSE, COPILOT, VIBE, MINI)
+        ),
     ],
     ids=lambda agent: agent.name,
 )

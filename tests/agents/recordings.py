@@ -5,19 +5,28 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from holdfast.agents.presets import builtin_presets
 from holdfast.agents.streams.reader import StreamReader
+from holdfast.core.facts import Exit, ExitReason
 from holdfast.core.observations import StreamSummary
+from holdfast.core.outcome import Outcome, WorkSign, judge_outcome
 
 STREAMS = Path(__file__).parent / "streams"
 
 
 @lru_cache(maxsize=1)
+def index() -> dict[str, dict[str, Any]]:
+    """Return what is known of every recorded stream: by which agent, of what, and how it ended."""
+    rows: dict[str, dict[str, Any]] = json.loads((STREAMS / "index.json").read_text())
+    return rows
+
+
+@lru_cache(maxsize=1)
 def recorded() -> dict[str, int | None]:
     """Return every recorded stream with the exit status of its agent; None where it had to be ended."""
-    index = json.loads((STREAMS / "index.json").read_text())
-    return {name: entry["exit"] for name, entry in index.items()}
+    return {name: entry["exit"] for name, entry in index().items()}
 
 
 def heard(stream: bytes, agent: str, *, chunk: int = 1 << 16) -> StreamSummary:
@@ -40,10 +49,52 @@ def heard_in(name: str, *, chunk: int = 1 << 16) -> StreamSummary:
 
 def agent_of(name: str) -> str:
     """Return the preset whose agent a recorded stream is of."""
-    agent = name.partition("-")[0]
-    return "mini-swe-agent" if agent == "mini" else agent
+    return str(index()[name].get("agent") or preset_of(name))
+
+
+def preset_of(name: str) -> str:
+    """Return the preset of a real agent or of its stream: the longest that the name begins with."""
+    if name.startswith("mini-") and not name.startswith("mini-swe-agent"):
+        return "mini-swe-agent"
+    presets = [one for one in builtin_presets() if name == one or name.startswith(f"{one}-")]
+    return max(presets, key=len)
 
 
 def case_of(name: str) -> str:
     """Return what a recorded agent was served."""
-    return name.partition("-")[2].partition(".")[0]
+    written = name.removeprefix("mini-").removeprefix(f"{agent_of(name)}-").partition(".")[0]
+    return str(index()[name].get("case") or written)
+
+
+def did_without(name: str) -> bool:
+    """Whether the fault met only what the agent can do without.
+
+    aider gets all the work in one answer. What fails after it is the message for its commit.
+    """
+    return agent_of(name) == "aider" and case_of(name).startswith("late-")
+
+
+HIDDEN = frozenset({"goose-late-eof.jsonl", "goose-late-refusal.jsonl"})
+"""Where an agent prints nothing that tells a failed last answer from a good one. Only ever shortened.
+
+No reader can find out what is not there. What such an agent leaves is judged by the checks of its task.
+"""
+
+
+def exit_with(code: int | None) -> Exit:
+    """Return how an agent ended; one that had to be ended fell silent."""
+    if code is None:
+        return Exit(token="t", reason=ExitReason.STALLED, code=-15)
+    return Exit(token="t", reason=ExitReason.EXITED, code=code)
+
+
+def judged(stream: bytes, agent: str, code: int | None) -> Outcome:
+    """Return how an attempt ended that changed something, printed this and ended with this status."""
+    exit_ = exit_with(code)
+    by_code = builtin_presets()[agent].error_patterns().of_exit(exit_.code)
+    return judge_outcome(exit_, heard(stream, agent), WorkSign.CHANGED, by_code=by_code)
+
+
+def outcome_of(name: str) -> Outcome:
+    """Return how a recorded attempt ended."""
+    return judged((STREAMS / name).read_bytes(), agent_of(name), recorded()[name])

@@ -13,17 +13,19 @@ from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.reader import DIALECTS, LINE_BYTES_MAX, StreamReader
 from holdfast.core.observations import AgentTrouble, StreamSummary, TroubleSeen
 from holdfast.core.plan import STREAMS
-from tests.agents.recordings import agent_of, case_of, heard, heard_in, recorded
+from tests.agents.recordings import HIDDEN, agent_of, case_of, did_without, heard, heard_in, recorded
 
 ENDED_WELL = ("ok", "patch", "failing-tool", "no-tool", "rate-limit-once", "limit-warning")
-DID_WITHOUT = ("aider-late-usage-limit.txt",)
-"""The limit met only what the agent can do without: its work was done."""
 NO_SESSION = ("aider", "goose", "mini-swe-agent", "vibe")
 NO_LAST_WORD = ("aider", "mini-swe-agent")
 
 
 def _that(ended_well: bool) -> list[str]:
-    return [n for n in recorded() if (case_of(n) in ENDED_WELL or n in DID_WITHOUT) is ended_well]
+    return [
+        n
+        for n in recorded()
+        if (case_of(n) in ENDED_WELL or did_without(n)) is ended_well and n not in HIDDEN
+    ]
 
 
 def lines(*events: Any) -> bytes:

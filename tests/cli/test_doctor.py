@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -65,6 +66,23 @@ def test_doctor_names_installed_agents_with_version_and_readiness(tmp_path: Path
     done = cli("doctor", **only_tools(tmp_path / "bin", OPENAI_API_KEY="x"))
     assert "agent codex: codex 0.166.0\n" in done.out
     assert "agent vibe: vibe 3.0.2 (not ready: set MISTRAL_API_KEY or log in with it once)" in done.out
+
+
+def test_doctor_warns_of_a_version_that_the_preset_was_not_recorded_with(tmp_path: Path) -> None:
+    """It may print something else. That is no failure; a version that differs only at the end is not told."""
+    cli = Cli.of(tmp_path / "p", {"id": "a", "run": ["true"]})
+    install(tmp_path / "bin", "codex", "echo codex-cli 0.170.1")
+    install(tmp_path / "bin", "qwen", "echo 0.24.9")
+    variables = only_tools(tmp_path / "bin", OPENAI_API_KEY="x")
+    done = cli("doctor", **variables)
+    warning = "its stream was read with 0.166.0; if attempts end oddly, try `holdfast agents try codex`"
+    assert (done.code, done.out.count("warn ")) == (0, 1)
+    assert f"ok   agent codex: codex 0.170.1\nwarn agent codex: {warning}\n" in done.out
+    told = {
+        found["what"]: found["warning"]
+        for found in json.loads(cli("doctor", "--json", **variables).out)["environment"]
+    }
+    assert (told["agent codex"], told["agent qwen"]) == (warning, "")
 
 
 def test_doctor_tells_what_launches_can_be_bounded_in(tmp_path: Path) -> None:

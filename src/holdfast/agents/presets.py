@@ -20,6 +20,7 @@ import msgspec
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core.observations import AgentTrouble
 from holdfast.core.plan import STREAMS, AgentProvider, AgentSpec, Plan, PromptMode
+from holdfast.core.session_variables import denied_names, refusal
 from holdfast.errors import HoldfastError, did_you_mean, quoted
 from holdfast.paths import StateDir
 from holdfast.system_errors import doing
@@ -55,17 +56,23 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     home: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     version: tuple[str, ...] = ()
+    recorded: tuple[str, ...] = ()
     install: str = ""
     exit_codes: dict[str, AgentTrouble] = {}
     errors: PatternTable = {}
     lines: PatternTable = {}
     fallback: str = ""
     native_resume: bool = False
+    first_alone: bool = False
 
     @property
     def needed_program(self) -> str:
         """The program that must be installed: the one that the command starts, unless `program` names another."""
         return self.program or self.command[0]
+
+    def was_recorded_with(self, version: str) -> bool:
+        """Tell whether this agent's stream was read in that version, or in one that differs only behind major.minor."""
+        return release_of(version) in map(release_of, self.recorded)
 
     def error_patterns(self) -> ErrorPatterns:
         """Return how this agent words what went wrong."""
@@ -79,6 +86,11 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             resumable=bool(self.resume),
             native=self.native_resume,
         )
+
+
+def release_of(version: str) -> tuple[str, ...]:
+    """Return the major and minor number of a version: what is behind them changes too often to warn of it."""
+    return tuple(version.split(".")[:2])
 
 
 Presets = Mapping[str, Preset]
@@ -105,6 +117,9 @@ def with_changes(name: str, base: Preset, changes: Mapping[str, Any], where: str
             f"{where}: agent {quoted(name)}: there is no stream {quoted(made.stream)}{fix}",
             f"use one of {', '.join(STREAMS)}",
         )
+    for variable in denied_names(made.pass_env):
+        what, _, instead = refusal(variable).partition("; ")
+        raise HoldfastError(f"{where}: agent {quoted(name)}: pass_env: {what}", instead)
     for path in (*made.credentials, *made.home):
         if not path.startswith(("~/", "$", "/")):
             raise HoldfastError(

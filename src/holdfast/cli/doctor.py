@@ -48,11 +48,12 @@ _BY_LANDLOCK = (
 
 
 class HealthFinding(msgspec.Struct, frozen=True):
-    """One thing that was checked."""
+    """One thing that was checked. A `warning` is something to know, and no failure."""
 
     what: str
     ok: bool
     detail: str
+    warning: str = ""
 
 
 class ExaminedPart(msgspec.Struct, frozen=True):
@@ -161,7 +162,10 @@ def _bounds() -> HealthFinding:
 def _agents(checkout: Path) -> Iterator[HealthFinding]:
     """Tasks that are commands need no agent, so a missing agent or key is not an error."""
     found = find_installed_agents(presets_of(checkout))
-    yield from (HealthFinding(f"agent {agent.name}", True, agent.describe()) for agent in found)
+    yield from (
+        HealthFinding(f"agent {agent.name}", True, agent.describe(), agent.version_warning())
+        for agent in found
+    )
     if not found:
         yield HealthFinding("agents", True, "no known agent is installed")
 
@@ -214,6 +218,7 @@ def _runs_to_examine(opened: ReadOnlyRepo) -> list[str]:
 def _lines(health: Health) -> Iterator[str]:
     for found in health.environment:
         yield f"{'ok ' if found.ok else 'BAD'}  {found.what}: {found.detail}"
+        yield from [f"warn {found.what}: {found.warning}"] if found.warning else ()
     for part in health.examined:
         yield f"{'BAD' if part.broken else 'ok '}  {part.what}"
         yield from (f"       invariant {broken.number}: {broken.sentence}" for broken in part.broken)

@@ -25,16 +25,27 @@ _VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
 
 
 class InstalledAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent that is on the PATH. `missing` says what it still needs; empty if it looks ready."""
+    """One agent that is on the PATH. `missing` says what it still needs; empty if it looks ready.
+
+    `recorded` are the versions that its preset was recorded with, if the installed one is none of them.
+    """
 
     name: str
     version: str
     missing: str
+    recorded: tuple[str, ...] = ()
 
     def describe(self) -> str:
         """Return the agent in one line."""
         known = f"{self.name} {self.version}".rstrip()
         return f"{known} (not ready: {self.missing})" if self.missing else known
+
+    def version_warning(self) -> str:
+        """Return what it means that this version is none of the recorded ones; empty if it is one, or none is known."""
+        if not self.recorded:
+            return ""
+        versions = " and ".join(self.recorded)
+        return f"its stream was read with {versions}; if attempts end oddly, try `holdfast agents try {self.name}`"
 
 
 def find_installed_agents(presets: Presets) -> list[InstalledAgent]:
@@ -43,9 +54,14 @@ def find_installed_agents(presets: Presets) -> list[InstalledAgent]:
     if not names:
         return []
     with ThreadPoolExecutor(max_workers=len(names)) as pool:
-        versions = list(pool.map(lambda name: _version(name, presets[name]), names))
+        versions = list(pool.map(lambda name: version_of(name, presets[name]), names))
     found = [
-        InstalledAgent(name=name, version=version, missing=missing_credentials(presets[name], os.environ))
+        InstalledAgent(
+            name=name,
+            version=version,
+            missing=missing_credentials(presets[name], os.environ),
+            recorded=_recorded_otherwise(presets[name], version),
+        )
         for name, version in zip(names, versions, strict=True)
     ]
     return sorted(found, key=lambda agent: bool(agent.missing))
@@ -66,7 +82,12 @@ def choose_agent(named: str, presets: Presets) -> str:
     )
 
 
-def _version(name: str, preset: Preset) -> str:
+def _recorded_otherwise(preset: Preset, version: str) -> tuple[str, ...]:
+    """Return the versions that the preset was recorded with, unless this is one of them or not known."""
+    return () if not version or preset.was_recorded_with(version) else preset.recorded
+
+
+def version_of(name: str, preset: Preset) -> str:
     """Return the version that an agent gives; empty if it gives none in time. Nobody agreed to what agents.toml defines."""
     known = builtin_presets().get(name)
     if not preset.version or known is None or preset.version != known.version:

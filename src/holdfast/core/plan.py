@@ -24,7 +24,19 @@ Occasion = Literal[
     "finished", "needs_decision", "waiting_limit", "outage", "question", "task_abandoned", "task_failed"
 ]
 """What a notification may be about."""
-STREAMS = ("raw", "claude", "codex", "gemini", "goose", "opencode", "copilot", "vibe", "acp")
+STREAMS = (
+    "raw",
+    "claude",
+    "codex",
+    "gemini",
+    "goose",
+    "opencode",
+    "qwen",
+    "copilot",
+    "vibe",
+    "mini-swe-agent",
+    "acp",
+)
 """The event streams that have a reader; `raw` is plain output."""
 PORTS_MAX = 20
 """The most ports that a plan may want for each workspace."""

@@ -22,7 +22,9 @@ from holdfast.agents.streams.dialect import StreamDialect
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.gemini import GeminiStream
 from holdfast.agents.streams.goose import GooseStream
+from holdfast.agents.streams.mini_swe_agent import MiniSweAgentStream
 from holdfast.agents.streams.opencode import OpencodeStream
+from holdfast.agents.streams.qwen import QwenStream
 from holdfast.agents.streams.vibe import VibeStream
 from holdfast.core.observations import (
     AgentFinished,
@@ -54,8 +56,10 @@ DIALECTS: dict[str, Callable[[ErrorPatterns], StreamDialect]] = {
     "gemini": GeminiStream,
     "goose": GooseStream,
     "opencode": OpencodeStream,
+    "qwen": QwenStream,
     "copilot": CopilotStream,
     "vibe": VibeStream,
+    "mini-swe-agent": MiniSweAgentStream,
     "acp": AcpStream,
 }
 """The dialect of each of the plan's STREAMS except `raw`, which has no events."""
@@ -105,7 +109,7 @@ class _LineReader(ABC, Generic[_Read]):
             return []
 
     def _event(self, line: bytes) -> dict[str, Any] | None:
-        if self._dialect is None or not line.startswith(b"{"):
+        if self._dialect is None or not self._dialect.has_events or not line.startswith(b"{"):
             return None
         try:
             event = _decode(line)
@@ -138,7 +142,9 @@ class StreamReader(_LineReader[Observation]):
         return dialect.read(event)
 
     def _read_plain(self, line: str) -> Iterable[Observation]:
-        return plain_line(line, self._patterns)
+        if self._dialect is not None:
+            yield from self._dialect.read_plain(line)
+        yield from plain_line(line, self._patterns)
 
 
 class LogReader(_LineReader[LogEntry]):
