@@ -79,6 +79,7 @@ HIDDEN = frozenset(
     for name in (
         "copilot-late-refusal",
         "copilot-refusal",
+        "droid-late-eof",
         "goose-late-eof",
         "goose-late-refusal",
         "vibe-late-refusal",
