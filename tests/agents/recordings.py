@@ -74,7 +74,20 @@ def did_without(name: str) -> bool:
     return agent_of(name) == "aider" and case_of(name).startswith("late-")
 
 
-HIDDEN = frozenset({"goose-late-eof.jsonl", "goose-late-refusal.jsonl"})
+HIDDEN = frozenset(
+    {
+        "aider-refusal.txt",
+        "gemini-late-eof.jsonl",
+        "gemini-late-refusal.jsonl",
+        "gemini-refusal.jsonl",
+        "goose-late-eof.jsonl",
+        "goose-late-refusal.jsonl",
+        "qwen-0.15.10-late-refusal.jsonl",
+        "qwen-0.15.10-refusal.jsonl",
+        "qwen-late-refusal.jsonl",
+        "qwen-refusal.jsonl",
+    }
+)
 """Where an agent prints nothing that tells a failed last answer from a good one. Only ever shortened.
 
 No reader can find out what is not there. What such an agent leaves is judged by the checks of its task.

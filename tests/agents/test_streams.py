@@ -15,7 +15,7 @@ from holdfast.core.observations import AgentTrouble, StreamSummary, TroubleSeen
 from holdfast.core.plan import STREAMS
 from tests.agents.recordings import HIDDEN, agent_of, case_of, did_without, heard, heard_in, recorded
 
-ENDED_WELL = ("ok", "patch", "failing-tool", "no-tool", "rate-limit-once", "limit-warning")
+ENDED_WELL = ("ok", "patch", "failing-tool", "no-tool", "rate-limit-once", "limit-warning", "resumed")
 NO_SESSION = ("aider", "goose", "mini-swe-agent", "vibe")
 NO_LAST_WORD = ("aider", "mini-swe-agent")
 
