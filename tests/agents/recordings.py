@@ -77,6 +77,9 @@ def did_without(name: str) -> bool:
 HIDDEN = frozenset(
     {
         "aider-refusal.txt",
+        "copilot-late-refusal.jsonl",
+        "copilot-refusal.jsonl",
+        "droid-late-eof.jsonl",
         "gemini-late-eof.jsonl",
         "gemini-late-refusal.jsonl",
         "gemini-refusal.jsonl",
@@ -86,6 +89,8 @@ HIDDEN = frozenset(
         "qwen-0.15.10-refusal.jsonl",
         "qwen-late-refusal.jsonl",
         "qwen-refusal.jsonl",
+        "vibe-late-refusal.jsonl",
+        "vibe-refusal.jsonl",
     }
 )
 """Where an agent prints nothing that tells a failed last answer from a good one. Only ever shortened.

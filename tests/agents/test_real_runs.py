@@ -32,6 +32,11 @@ STREAMS = {
     "copilot": '"exitCode":0',
     "vibe": '"type":"committed"',
     "mini-swe-agent": "Saved trajectory to",
+    "claude-agent-acp": '"stop_reason":"end_turn"',
+    "codex-acp": '"stop_reason":"end_turn"',
+    "cline": '"finishReason":"completed"',
+    "droid": '"type":"completion"',
+    "pi": '"type":"agent_end"',
 }
 """What each agent prints when it has done its work."""
 GIVES_NOTHING = {"goose"}
@@ -197,6 +202,17 @@ def test_a_real_agent_that_takes_too_long_leaves_no_process(
     assert here.runners[0].wait(60) == 1
     assert here.exit_of("a").reason is ExitReason.TIMEOUT
     assert here.survivors() == []
+
+
+@pytest.mark.more_agents
+def test_several_real_agents_start_at_once_on_a_fresh_home(opencode: RealAgent, stage: BuildProject) -> None:
+    """Without a turn for each, some of them find their database locked."""
+    here = stage({name: Script((Write(f"{name}.txt", f"{name}\n"),)) for name in "abcd"})
+    spec = opencode.spec(here.model.url("ok"), here.place / "home")
+    entry = {"preset": "opencode", "command": spec.command, "prompt": spec.prompt, "env": spec.env}
+    limits = {"jobs": 4, "attempts": 1}
+    Cli.of(here.place / "p", *map(task, "abcd"), agent="mine", agents={"mine": entry}, limits=limits)
+    assert here.execute() == 0, [here.log(name) for name in "abcd"]
 
 
 @pytest.mark.more_agents

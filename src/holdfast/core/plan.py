@@ -37,6 +37,10 @@ STREAMS = (
     "vibe",
     "mini-swe-agent",
     "acp",
+    "cline",
+    "droid",
+    "pi",
+    "openhands",
 )
 """The event streams that have a reader; `raw` is plain output."""
 PORTS_MAX = 20

@@ -25,7 +25,7 @@ from holdfast.locks import open_lockable, try_lock, unlock
 from holdfast.runner.context import RunContext
 from holdfast.runner.launch import launch_when_possible
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 """How long the others wait for an agent that is first, and how long an agent may take until it counts as ready."""
 _POLL_S = 0.1
 

@@ -16,14 +16,18 @@ from holdfast.agents.presets import Preset
 from holdfast.agents.streams.acp import AcpStream
 from holdfast.agents.streams.aider import AiderStream
 from holdfast.agents.streams.claude import ClaudeStream
+from holdfast.agents.streams.cline import ClineStream
 from holdfast.agents.streams.codex import CodexStream
 from holdfast.agents.streams.copilot import CopilotStream
 from holdfast.agents.streams.dialect import StreamDialect
+from holdfast.agents.streams.droid import DroidStream
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.gemini import GeminiStream
 from holdfast.agents.streams.goose import GooseStream
 from holdfast.agents.streams.mini_swe_agent import MiniSweAgentStream
 from holdfast.agents.streams.opencode import OpencodeStream
+from holdfast.agents.streams.openhands import OpenHandsStream
+from holdfast.agents.streams.pi import PiStream
 from holdfast.agents.streams.qwen import QwenStream
 from holdfast.agents.streams.vibe import VibeStream
 from holdfast.core.observations import (
@@ -55,6 +59,10 @@ DIALECTS: dict[str, Callable[[ErrorPatterns], StreamDialect]] = {
     "vibe": VibeStream,
     "mini-swe-agent": MiniSweAgentStream,
     "acp": AcpStream,
+    "cline": ClineStream,
+    "droid": DroidStream,
+    "pi": PiStream,
+    "openhands": OpenHandsStream,
 }
 """The dialect of each of the plan's STREAMS except `raw`, which has no events."""
 
