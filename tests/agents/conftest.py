@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.agents.acp_adapters import CLAUDE_AGENT_ACP, CODEX_ACP
 from tests.agents.agent_project import AgentProject
+from tests.agents.json_agents import CLINE, DROID, PI
 from tests.agents.real_agents import (
     AIDER,
     CODEX,
@@ -25,6 +27,8 @@ from tests.agents.real_agents import (
 from tests.scripted_model import Script, ScriptedModel
 from tests.support.runs import Fifo
 
+NEWER_AGENTS = (CLAUDE_AGENT_ACP, CODEX_ACP, CLINE, DROID, PI)
+
 
 @pytest.fixture(
     params=[
@@ -32,7 +36,7 @@ from tests.support.runs import Fifo
         QWEN,
         *(
             pytest.param(agent, marks=pytest.mark.more_agents)
-            for agent in (GEMINI, OPENCODE, GOOSE, COPILOT, VIBE, MINI)
+            for agent in (GEMINI, OPENCODE, GOOSE, COPILOT, VIBE, MINI, *NEWER_AGENTS)
         ),
     ],
     ids=lambda agent: agent.name,

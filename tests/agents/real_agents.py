@@ -58,6 +58,8 @@ class RealAgent:
         """Return how a plan has the agent resume a session."""
         words = tuple(word.replace("{session}", session) for word in self.resume)
         prompt = -2 if spec.command[-2] == "-p" else -1
+        if "--" in spec.command:  # what comes behind it is the command of another program
+            prompt = spec.command.index("--")
         return msgspec.structs.replace(spec, command=(*spec.command[:prompt], *words, *spec.command[prompt:]))
 
 

@@ -74,7 +74,18 @@ def did_without(name: str) -> bool:
     return agent_of(name) == "aider" and case_of(name).startswith("late-")
 
 
-HIDDEN = frozenset({"goose-late-eof.jsonl", "goose-late-refusal.jsonl"})
+HIDDEN = frozenset(
+    f"{name}.jsonl"
+    for name in (
+        "copilot-late-refusal",
+        "copilot-refusal",
+        "droid-late-eof",
+        "goose-late-eof",
+        "goose-late-refusal",
+        "vibe-late-refusal",
+        "vibe-refusal",
+    )
+)
 """Where an agent prints nothing that tells a failed last answer from a good one. Only ever shortened.
 
 No reader can find out what is not there. What such an agent leaves is judged by the checks of its task.

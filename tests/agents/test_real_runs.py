@@ -32,6 +32,11 @@ STREAMS = {
     "copilot": '"exitCode":0',
     "vibe": '"type":"committed"',
     "mini-swe-agent": "Saved trajectory to",
+    "claude-agent-acp": '"stop_reason":"end_turn"',
+    "codex-acp": '"stop_reason":"end_turn"',
+    "cline": '"finishReason":"completed"',
+    "droid": '"type":"completion"',
+    "pi": '"type":"agent_end"',
 }
 """What each agent prints when it has done its work."""
 GIVES_NOTHING = {"goose"}

@@ -19,11 +19,12 @@ from tests.scripted_model.json_schema import example_of, kind_of
 from tests.scripted_model.script import Action, Call, Conversation, ModelFault, Script, Shell, Write
 
 _TASK = re.compile(r"^\W*Task ([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
-_WRITERS = ("write_file", "write", "Write", "create_file")
+_WRITERS = ("write_file", "write", "Write", "create_file", "Create")
 _SHELLS = ("exec_command", "shell_command", "shell", "run_shell_command", "bash", "Bash", "run_command")
+_MORE_SHELLS = ("Execute", "run_commands", "terminal")
 _PATCH = "apply_patch"
 _PATH_PARAMETERS = ("file_path", "filePath", "path")
-_COMMAND_PARAMETERS = ("cmd", "command")
+_COMMAND_PARAMETERS = ("cmd", "command", "commands")
 _SUBMIT = re.compile(r"`(echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT)`")
 _ANSWER_TOOL = "respond_in_schema"
 _TITLE = re.compile(
@@ -237,15 +238,15 @@ def _call(turn: ModelTurn, action: Action) -> ToolCall:
 
 
 def _shell_call(turn: ModelTurn, command: str) -> ToolCall:
-    shell = _first(turn, _SHELLS)
+    shell = _first(turn, _SHELLS + _MORE_SHELLS)
     if shell is None:
         raise MissingToolError(
             f"no shell among the agent's tools: {', '.join(turn.tools)}",
             "let the agent use its tools, or add the name of its shell to tests.scripted_model.exchange",
         )
     key = next((key for key in _COMMAND_PARAMETERS if shell.accepts(key)), "command")
-    words = ["bash", "-lc", command] if shell.takes_list(key) else command
-    return ToolCall(shell.name, shell.filled({key: words}))
+    listed = [command] if key == "commands" else ["bash", "-lc", command]
+    return ToolCall(shell.name, shell.filled({key: listed if shell.takes_list(key) else command}))
 
 
 def _named_call(turn: ModelTurn, action: Call) -> ToolCall:

@@ -32,10 +32,15 @@ STREAMS = (
     "goose",
     "opencode",
     "qwen",
+    "aider",
     "copilot",
     "vibe",
     "mini-swe-agent",
     "acp",
+    "cline",
+    "droid",
+    "pi",
+    "openhands",
 )
 """The event streams that have a reader; `raw` is plain output."""
 PORTS_MAX = 20

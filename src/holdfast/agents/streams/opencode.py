@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,10 @@ from holdfast.core import observations as obs
 
 _NAMED = {"ContextOverflowError": obs.AgentTrouble.CONTEXT, "ProviderAuthError": obs.AgentTrouble.AUTH}
 
+_LOGGED = re.compile(
+    r'timestamp=\S+ level=ERROR run=\S+ message="stream error" .{0,300}? small=false .{0,300}? error\.error="(?:AI_\w+: )?(?P<why>.*)"$'
+)
+"""What its log says of a failed request for the work itself; one for a title has small=true."""
 _ENDINGS = ("stop", "tool-calls")
 _ENDED_EARLY = {
     "length": obs.TroubleSeen(obs.AgentTrouble.CONTEXT, "the model's output limit was reached"),
@@ -50,6 +55,11 @@ class OpencodeStream(StreamDialect):
                 name = text(error, "name")
                 message = text(error, "data", "message") or text(error, "message") or name
                 yield self._trouble(message, number(error, "data", "statusCode"), _NAMED.get(name))
+
+    def read_plain(self, line: str) -> Iterator[obs.Observation]:
+        """Yield why a request failed: opencode repeats it for minutes without an event."""
+        if logged := _LOGGED.match(line):
+            yield self._trouble(logged["why"])
 
     def log(self, event: dict[str, Any]) -> Iterator[obs.LogEntry]:
         """Yield how one event reads. A tool is told with its answer."""
