@@ -21,6 +21,8 @@ HERE = Path(__file__).parent
 MORE = HERE / "more"
 KEY = "dummy-key"
 _MODEL = "fake-1"
+CLAUDE_MODEL = "claude-sonnet-4-5"
+"""A model whose price Claude Code knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,21 @@ def _qwen(program: Path, url: str, home: Path) -> AgentSpec:
     return AgentSpec(command=(str(program), *fixed, "{brief}"), prompt="arg", env=env)
 
 
+def _claude(program: Path, url: str, home: Path) -> AgentSpec:
+    fixed = ("-p", "--output-format", "stream-json", "--verbose", "--model", CLAUDE_MODEL)
+    permissions = ("--permission-mode", "bypassPermissions")
+    # As root it wants to be told that it is in a sandbox, whatever the machine of the tests says.
+    env = _env(home, **claude_variables(url), IS_SANDBOX="1")
+    return AgentSpec(command=(str(program), *fixed, *permissions, "{brief}"), prompt="arg", env=env)
+
+
+def claude_variables(url: str) -> dict[str, str]:
+    """Return what points Claude Code at a model, with a key, and keeps it from everything else."""
+    quiet = ("DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING", "DISABLE_BUG_COMMAND")
+    quiet += ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "CLAUDE_CODE_DISABLE_TERMINAL_TITLE")
+    return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, **dict.fromkeys(quiet, "1")}
+
+
 def _gemini(program: Path, url: str, home: Path) -> AgentSpec:
     fixed = ("--approval-mode", "yolo", "--skip-trust", "-m", "gemini-2.5-pro", "-o", "stream-json", "-p")
     settings = {
@@ -157,7 +174,8 @@ CODEX = RealAgent(
     _codex,
 )
 QWEN = RealAgent("qwen", HERE / "node_modules" / ".bin" / "qwen", _qwen, node=20)
+CLAUDE = RealAgent("claude", _native(HERE, "@anthropic-ai/claude-code", "claude"), _claude)
 GEMINI = RealAgent("gemini", MORE / "node_modules" / ".bin" / "gemini", _gemini, node=20)
 OPENCODE = RealAgent("opencode", _native(MORE, "opencode", "bin/opencode"), _opencode)
 AIDER = RealAgent("aider", MORE / "venv" / "bin" / "aider", _aider)
-AGENTS = {agent.name: agent for agent in (CODEX, QWEN, GEMINI, OPENCODE, AIDER)}
+AGENTS = {agent.name: agent for agent in (CODEX, QWEN, CLAUDE, GEMINI, OPENCODE, AIDER)}
