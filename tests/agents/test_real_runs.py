@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from fnmatch import fnmatchcase
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
 import pytest
 
+from holdfast.agents.presets import builtin_presets
 from holdfast.core.facts import ExitReason
+from holdfast.core.session_variables import is_of_session
 from tests.agents.agent_project import AgentProject, BuildProject, task
 from tests.agents.real_agents import KEY, RealAgent
 from tests.scripted_model import Script, Shell, Write
@@ -110,6 +113,26 @@ def test_real_agents_work_in_a_sandbox_with_their_own_settings(
     assert runner.wait(240) == 0, here.cli("logs", "1", "a").out
     assert (here.show("new/a.txt"), here.show("seen.txt")) == ("from a", "")
     here.nothing_lives()
+
+
+def test_what_a_real_agent_gives_its_shell_reaches_no_agent_below_it(
+    agent: RealAgent, stage: BuildProject
+) -> None:
+    """A run that is started in that shell passes the agent's own family on, but nothing of its session."""
+    here = stage({"a": Script((Shell("env > in_shell.txt"),))})
+    command = {"id": "b", "needs": ["a"], "run": ["sh", "-c", "env > before.txt"]}
+    here.plan(agent, task("a"), command)
+    assert here.execute() == 0
+    before, in_shell = (
+        {line.partition("=")[0] for line in here.show(name).splitlines()}
+        for name in ("before.txt", "in_shell.txt")
+    )
+    spec = agent.spec(here.model.url("ok"), here.place / "home")
+    new = in_shell - before - set(spec.env)
+    passed = builtin_presets()[agent.name].pass_env
+    of_family = {name for name in new if any(fnmatchcase(name, pattern) for pattern in passed)}
+    assert of_family
+    assert [name for name in of_family if not is_of_session(name)] == []
 
 
 def test_a_killed_runner_is_resumed_without_asking_the_model_again(

@@ -7,6 +7,7 @@ the usual names works without a line here.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping
@@ -14,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from holdfast.errors import HoldfastError
-from tests.scripted_model.script import Action, ModelFault, Script, Shell, Write
+from tests.scripted_model.json_schema import example_of, kind_of
+from tests.scripted_model.script import Action, Call, Conversation, ModelFault, Script, Shell, Write
 
 _TASK = re.compile(r"^\W*Task ([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
 _WRITERS = ("write_file", "write", "Write", "create_file")
@@ -22,7 +24,11 @@ _SHELLS = ("exec_command", "shell_command", "shell", "run_shell_command", "bash"
 _PATCH = "apply_patch"
 _PATH_PARAMETERS = ("file_path", "filePath", "path")
 _COMMAND_PARAMETERS = ("cmd", "command")
-_FILLERS: Mapping[str, Any] = {"boolean": False, "integer": 0, "number": 0, "array": [], "object": {}}
+_ANSWER_TOOL = "respond_in_schema"
+_TITLE = re.compile(
+    r"title generator|isNewTopic|(?:generate|write|create|come up with) an? [^.\n]{0,40}(?:title|session name)",
+    re.IGNORECASE,
+)
 _FOLDER = re.compile(
     r"(?:<cwd>|currently working in the directory: |Working directory: |Workspace Directories:\*\*\n\s*- )([^\n<]+)"
 )
@@ -30,25 +36,33 @@ _FOLDER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class OfferedTool:
-    """A tool that the agent offers: the parameters it must be given, each with its JSON type. `freeform` takes text."""
+    """A tool that the agent offers, with the JSON schema of its parameters. A `freeform` one takes text."""
 
     name: str
-    required: Mapping[str, str] = field(default_factory=dict)
-    accepts: frozenset[str] = frozenset()
+    schema: Mapping[str, Any] = field(default_factory=dict)
     freeform: bool = False
 
-    @classmethod
-    def of_schema(cls, name: str, schema: Mapping[str, Any]) -> OfferedTool:
-        """Read a tool from the JSON schema of its parameters."""
-        properties = schema.get("properties", {})
-        kinds = {key: properties.get(key, {}).get("type", "string") for key in schema.get("required", ())}
-        required = {key: (kind[0] if isinstance(kind, list) else kind).lower() for key, kind in kinds.items()}
-        return cls(name, required, frozenset(properties))
+    def accepts(self, parameter: str) -> bool:
+        """Whether the tool has such a parameter."""
+        return parameter in (self.schema.get("properties") or {})
+
+    def takes_list(self, parameter: str) -> bool:
+        """Whether the tool wants a list of words for a parameter."""
+        return kind_of((self.schema.get("properties") or {}).get(parameter) or {}) == "array"
+
+    def filled(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Add required parameters that no script gives, such as a description."""
+        example = example_of({**self.schema, "type": "object"})
+        return {**{key: value for key, value in example.items() if key not in given}, **given}
 
 
 @dataclass(frozen=True, slots=True)
 class ModelTurn:
-    """A request as every provider's API means it. `made` counts the tool calls in the conversation so far."""
+    """A request as every provider's API means it. `made` counts the tool calls in the conversation so far.
+
+    `results` are the texts that came back from them. `schema` is what a reply in JSON must look like, and `forced` the
+    one tool that the model has to call.
+    """
 
     prompt: str
     system: str
@@ -56,6 +70,10 @@ class ModelTurn:
     made: int
     stream: bool
     model: str
+    path: str = ""
+    results: tuple[str, ...] = ()
+    schema: Mapping[str, Any] | None = None
+    forced: str = ""
 
     @property
     def task(self) -> str:
@@ -63,12 +81,25 @@ class ModelTurn:
         found = _TASK.search(self.prompt)
         return found[1] if found else ""
 
+    @property
+    def answer_tool(self) -> str:
+        """The tool that is no tool, but the form for an answer; or an empty string."""
+        if self.forced in self.tools:
+            return self.forced
+        return _ANSWER_TOOL if set(self.tools) == {_ANSWER_TOOL} else ""
+
+    @property
+    def aside(self) -> bool:
+        """Whether the agent asks for something beside the work: which model to use, whose turn it is, a title."""
+        if self.answer_tool:
+            return True
+        return not self.tools and (self.schema is not None or _TITLE.search(self.system) is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A tool call. `arguments` go to a tool with parameters, `text` to a freeform one."""
 
-    id: str
     tool: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     text: str = ""
@@ -77,12 +108,18 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """What the model replies: one tool call, or a text."""
+    """What the model replies: one tool call, or a text, or `refused` with a text that breaks off.
+
+    `number` tells it from every other reply of the same model; ids are made of it. `running_usage` as in `Script`.
+    """
 
     text: str
     call: ToolCall | None
     input_tokens: int
     output_tokens: int
+    number: int = 0
+    refused: bool = False
+    running_usage: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +153,7 @@ class ProviderApi(Protocol):
     def whole(self, turn: ModelTurn, reply: ModelReply) -> bytes:
         """Word a reply as one document."""
 
-    def refuse(self, fault: ModelFault, resets_at: int, resets_in_s: int) -> HttpReply:
+    def fail(self, turn: ModelTurn, fault: ModelFault, resets_at: int, resets_in_s: int) -> HttpReply:
         """Word a failure. `resets_at` is in seconds since the epoch."""
 
 
@@ -127,55 +164,86 @@ class MissingToolError(HoldfastError):
 def reply_to(turn: ModelTurn, script: Script) -> ModelReply:
     """Return the script's next step in this conversation: the first action that no tool call was made for, or its end.
 
-    Raises MissingToolError when the agent offers no tool for the action.
+    What is asked beside the work is answered without a step. Raises MissingToolError when the agent offers no tool for
+    the action.
     """
-    tokens = script.tokens
+    text, call = _aside(turn) if turn.aside else _step(turn, script)
+    return ModelReply(text, call, *script.tokens, running_usage=script.running_usage)
+
+
+def _aside(turn: ModelTurn) -> tuple[str, ToolCall | None]:
+    if turn.answer_tool:
+        return "", ToolCall(turn.answer_tool, turn.tools[turn.answer_tool].filled({}))
+    if turn.schema is not None:
+        return json.dumps(example_of({"type": "object", **turn.schema})), None
+    if "isNewTopic" in turn.system:
+        return json.dumps({"isNewTopic": False, "title": None}), None
+    return (json.dumps({"title": "Scripted work"}) if "JSON" in turn.system else "Scripted work"), None
+
+
+def _step(turn: ModelTurn, script: Script) -> tuple[str, ToolCall | None]:
     if not turn.tools:
-        return ModelReply(_in_words(script), None, *tokens)
-    if turn.made >= len(script.actions):
-        return ModelReply(script.say, None, *tokens)
-    call = _call(turn, script.actions[turn.made], f"call_{turn.made + 1}")
-    return ModelReply("", call, *tokens)
+        return _in_words(script), None
+    if turn.made < len(script.actions):
+        return "", _call(turn, script.actions[turn.made])
+    return (script.say if turn.schema is None else _in_schema(script.say, turn.schema)), None
 
 
-def _call(turn: ModelTurn, action: Action, name: str) -> ToolCall:
+def _in_schema(say: str, schema: Mapping[str, Any]) -> str:
+    """Return the last text of a script if it is JSON, as the agent wants it, or else an example."""
+    try:
+        json.loads(say)
+    except ValueError:
+        return json.dumps(example_of({"type": "object", **schema}))
+    return say
+
+
+def _call(turn: ModelTurn, action: Action) -> ToolCall:
     if isinstance(action, Shell):
-        return _shell_call(turn, action.command, name)
+        return _shell_call(turn, action.command)
+    if isinstance(action, Call):
+        return _named_call(turn, action)
     if patch := turn.tools.get(_PATCH):
         lines = "".join(f"+{line}\n" for line in action.content.splitlines())
         text = f"*** Begin Patch\n*** Add File: {action.path}\n{lines}*** End Patch\n"
-        return ToolCall(name, patch.name, {"input": text}, text=text, freeform=patch.freeform)
+        return ToolCall(patch.name, {"input": text}, text=text, freeform=patch.freeform)
     if writer := _first(turn, _WRITERS):
         given = {"content": action.content} | {
-            key: _inside(turn, action.path) for key in _PATH_PARAMETERS if key in writer.accepts
+            key: _inside(turn, action.path) for key in _PATH_PARAMETERS if writer.accepts(key)
         }
-        return ToolCall(name, writer.name, _filled(writer, given))
+        return ToolCall(writer.name, writer.filled(given))
     folder, path = (shlex.quote(one) for one in (action.path.rpartition("/")[0] or ".", action.path))
-    return _shell_call(turn, f"mkdir -p {folder} && printf %s {shlex.quote(action.content)} > {path}", name)
+    return _shell_call(turn, f"mkdir -p {folder} && printf %s {shlex.quote(action.content)} > {path}")
 
 
-def _shell_call(turn: ModelTurn, command: str, name: str) -> ToolCall:
+def _shell_call(turn: ModelTurn, command: str) -> ToolCall:
     shell = _first(turn, _SHELLS)
     if shell is None:
         raise MissingToolError(
             f"no shell among the agent's tools: {', '.join(turn.tools)}",
             "let the agent use its tools, or add the name of its shell to tests.scripted_model.exchange",
         )
-    key = next((key for key in _COMMAND_PARAMETERS if key in shell.accepts), "command")
-    listed = shell.required.get(key) == "array"
-    return ToolCall(name, shell.name, _filled(shell, {key: ["bash", "-lc", command] if listed else command}))
+    key = next((key for key in _COMMAND_PARAMETERS if shell.accepts(key)), "command")
+    words = ["bash", "-lc", command] if shell.takes_list(key) else command
+    return ToolCall(shell.name, shell.filled({key: words}))
+
+
+def _named_call(turn: ModelTurn, action: Call) -> ToolCall:
+    tool = turn.tools.get(action.tool)
+    if tool is None:
+        raise MissingToolError(
+            f"no {action.tool} among the agent's tools: {', '.join(turn.tools)}",
+            "let the agent offer the tool, or have the script search for it first",
+        )
+    given = action.arguments
+    arguments = given(Conversation(turn.prompt, turn.results)) if callable(given) else given
+    return ToolCall(
+        tool.name, tool.filled(arguments), text=str(arguments.get("input", "")), freeform=tool.freeform
+    )
 
 
 def _first(turn: ModelTurn, names: tuple[str, ...]) -> OfferedTool | None:
     return next((turn.tools[name] for name in names if name in turn.tools), None)
-
-
-def _filled(tool: OfferedTool, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Add required parameters that no script gives, such as a description."""
-    missing = {
-        key: _FILLERS.get(kind, "by the script") for key, kind in tool.required.items() if key not in given
-    }
-    return {**given, **missing}
 
 
 def _inside(turn: ModelTurn, path: str) -> str:
@@ -189,10 +257,10 @@ def _in_words(script: Script) -> str:
 
     A command is only mentioned: fences are for files, and an agent without tools runs nothing.
     """
-    blocks = [
-        f"{action.path}\n```\n{action.content}```\n"
-        if isinstance(action, Write)
-        else f"Then run `{action.command}`.\n"
-        for action in script.actions
-    ]
-    return "\n".join([*blocks, script.say])
+    return "\n".join([*(_sentence(action) for action in script.actions), script.say])
+
+
+def _sentence(action: Action) -> str:
+    if isinstance(action, Write):
+        return f"{action.path}\n```\n{action.content}```\n"
+    return f"Then run `{action.command if isinstance(action, Shell) else action.tool}`.\n"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,27 @@ class Shell:
     command: str
 
 
-Action = Write | Shell
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """What the model was told: the words of the user, and the text of every tool's result, oldest first."""
+
+    prompt: str
+    results: tuple[str, ...] = ()
+
+
+ToolArguments = Mapping[str, Any] | Callable[[Conversation], Mapping[str, Any]]
+"""The arguments of a tool, or a function that makes them of the conversation so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The model calls a tool by its name, such as one of an MCP server; required arguments that it lacks are filled in."""
+
+    tool: str
+    arguments: ToolArguments = field(default_factory=dict)
+
+
+Action = Write | Shell | Call
 
 
 class ModelFault(StrEnum):
@@ -39,10 +61,24 @@ class ModelFault(StrEnum):
     """The conversation is longer than the model's context."""
     BAD_KEY = "bad-key"
     """HTTP 401."""
+    NO_CREDIT = "no-credit"
+    """Nobody pays: the account has no credit left, as the provider itself says it."""
+    PAYMENT_REQUIRED = "payment-required"
+    """HTTP 402, as gateways say that there is no credit left."""
+    BAD_MODEL = "bad-model"
+    """The API is there, the model is not: HTTP 404 or 400 that names it."""
+    NOT_FOUND = "not-found"
+    """HTTP 404 of the API itself, as a wrong address or a broken gateway gives it."""
+    SERVER_ERROR = "server-error"
+    """HTTP 500."""
+    REFUSED = "refused"
+    """Nobody listens at the port."""
     CUT = "cut"
     """The connection is reset in the middle of the answer."""
     EOF = "eof"
     """The answer ends cleanly, but early: no finish reason."""
+    REFUSAL = "refusal"
+    """The model or a filter behind it declines: HTTP 200 with a stop reason that says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +88,9 @@ class Script:
     With a `fault`, the first `times` requests fail, or all of them when `times` is None. `after` lets that many
     actions be done before. `resets_in_s` is how far ahead a usage limit's reset lies. `hold` makes the model slow: an
     answer waits until the test sets the event. `think_s` is how long it thinks before each answer, for measurements
-    rather than for tests, which should not wait for clocks. `tokens` are the input and output tokens that every answer claims.
+    rather than for tests, which should not wait for clocks. `tokens` are the input and output tokens that every answer
+    claims; with `running_usage`, every event of a stream claims those so far, as some gateways do. `headers` come with
+    every answer, failures too.
     """
 
     actions: tuple[Action, ...] = ()
@@ -64,3 +102,5 @@ class Script:
     hold: threading.Event | None = None
     think_s: float = 0.0
     tokens: tuple[int, int] = (1000, 50)
+    running_usage: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)

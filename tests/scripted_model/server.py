@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -25,26 +26,34 @@ from tests.scripted_model.exchange import (
     ProviderApi,
     reply_to,
 )
-from tests.scripted_model.provider_apis import APIS, encode
+from tests.scripted_model.provider_apis import api_of, asked_besides
 from tests.scripted_model.script import ModelFault, Script
+from tests.scripted_model.wording import STREAM, encode
 
+_LOOPBACK = "127.0.0.1"
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _CUT_SHORT = ModelReply("I will begin by", None, 0, 0)
 
 Scripts = Mapping[str, Script] | Callable[[str], Script]
 """The script of each task by its id, or a function from the prompt to the script."""
-RequestHandler = Callable[[str, Mapping[str, str], bytes], HttpReply]
-"""Answers the request for a path with these headers (names in lower case) and this body."""
+RequestHandler = Callable[[str, str, Mapping[str, str], bytes], HttpReply]
+"""Answers a request: the method, the path, the headers (names in lower case) and the body."""
 
 
 class LoopbackServer(ThreadingHTTPServer):
-    """A server at a free port of 127.0.0.1 with a thread for each request."""
+    """A server at a port of 127.0.0.1, a free one unless told, with a thread for each request."""
 
     daemon_threads = True
 
-    def __init__(self, answer_request: RequestHandler) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+    def __init__(self, answer_request: RequestHandler, port: int = 0) -> None:
+        super().__init__((_LOOPBACK, port), _Handler)
         self.answer_request = answer_request
+
+    def refuse_connections(self) -> None:
+        """Listen no longer, but keep the port, so that nobody else listens there. Repeating changes nothing."""
+        self.shutdown()
+        with suppress(OSError):  # it listened no longer
+            self.socket.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Stay silent when a client hangs up: killed agents do. Anything else goes to standard error."""
@@ -59,18 +68,19 @@ class _Handler(BaseHTTPRequestHandler):
         """Reply to a request."""
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        answer = self.server.answer_request(self.path, headers, body)
+        answer = self.server.answer_request(self.command, self.path, headers, body)
         self.send_response(answer.status)
         for name, value in {"content-type": answer.media, "connection": "close", **answer.headers}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(answer.body)
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
         self.close_connection = True
         if answer.cut:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
             os.close(self.connection.detach())
 
-    do_GET = do_POST  # noqa: N815 - the name that the base class looks for
+    do_GET = do_HEAD = do_POST  # noqa: N815 - the names that the base class looks for
 
     def log_message(self, *words: object) -> None:
         """Print nothing: the requests are kept in the model."""
@@ -78,13 +88,17 @@ class _Handler(BaseHTTPRequestHandler):
 
 @dataclass(frozen=True, slots=True)
 class ServedRequest:
-    """A request for a reply that reached the model. `made` is how many tool calls its conversation held."""
+    """A request for a reply that reached the model. `made` is how many tool calls its conversation held.
+
+    `aside` is one that asks for something beside the work, such as a title.
+    """
 
     path: str
     headers: Mapping[str, str]
     body: bytes
     task: str
     made: int
+    aside: bool = False
 
 
 class ScriptedModel:
@@ -96,17 +110,27 @@ class ScriptedModel:
 
     The first part of the path can make every script fail or wait: `url("usage-limit")` and the other values of
     `ModelFault`, `url("rate-limit-once")`, and `url("slow")`, where each answer waits for the event `gate`.
+    `url("refused")` is at a port of its own, where nobody listens. In a script, that fault closes the model's own port,
+    for all its scripts, as soon as an agent was told to do the last action before it.
+
+    `models` are the names in the list of models; a reply is given under any name.
     """
 
-    def __init__(self, scripts: Scripts) -> None:
+    def __init__(self, scripts: Scripts, *, models: tuple[str, ...] = ("fake-1",), port: int = 0) -> None:
         self._scripts = scripts
+        self._models = models
         self._requests: list[ServedRequest] = []
         self._faults: Counter[tuple[str, str]] = Counter()
+        self._told_in_words: Counter[str] = Counter()
+        self._replies = 0
         self._change = threading.Condition()
         self._closing = False
         self._held: set[threading.Event] = set()
         self.gate = threading.Event()
-        self._server = LoopbackServer(self._answer)
+        self._bound = socket.socket()
+        self._bound.bind((_LOOPBACK, 0))
+        self._refused_port: int = self._bound.getsockname()[1]
+        self._server = LoopbackServer(self._answer, port)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     def __enter__(self) -> ScriptedModel:
@@ -126,11 +150,13 @@ class ScriptedModel:
         if not closed:
             self._server.shutdown()
             self._server.server_close()
+            self._bound.close()
             self._thread.join()
 
     def url(self, mode: str = "ok") -> str:
         """Return the address to put before a provider's own path, such as `/v1/responses`."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/{mode}"
+        port = self._refused_port if mode == ModelFault.REFUSED else self._server.server_address[1]
+        return f"http://{_LOOPBACK}:{port}/{mode}"
 
     @property
     def requests(self) -> tuple[ServedRequest, ...]:
@@ -139,8 +165,8 @@ class ScriptedModel:
             return tuple(self._requests)
 
     def count(self, task: str) -> int:
-        """Return how many requests came for a task."""
-        return sum(request.task == task for request in self.requests)
+        """Return how many requests came for the work at a task."""
+        return sum(request.task == task and not request.aside for request in self.requests)
 
     def wait_for(self, task: str, made: int = 0, timeout_s: float = 120.0) -> None:
         """Return once an agent asked what to do in a task after `made` tool calls, or raise TimeoutError."""
@@ -149,31 +175,70 @@ class ScriptedModel:
                 raise TimeoutError(f"no request for {task} after {made} tool calls in {timeout_s:g} s")
 
     def _asked(self, task: str, made: int) -> bool:
-        return any(request.task == task and request.made >= made for request in self._requests)
+        wanted = (one for one in self._requests if one.task == task and not one.aside)
+        return any(request.made >= made for request in wanted)
 
-    def _answer(self, path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
+    def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
         plain = path.partition("?")[0]
-        api = next((api for end, api in APIS.items() if plain.endswith(end)), None)
-        if api is None:
-            return HttpReply(
-                404, encode({"error": {"message": f"nothing is served at {plain}", "code": 404}})
-            )
+        if method == "HEAD":
+            return HttpReply(200, b"")
+        api = api_of(plain)
+        if api is not None and method == "POST":
+            return self._reply(api, path, headers, body)
+        if (besides := asked_besides(plain, body, self._models)) is not None:
+            return besides
+        return HttpReply(404, encode({"error": {"message": f"nothing is served at {plain}", "code": 404}}))
+
+    def _reply(self, api: ProviderApi, path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
+        plain = path.partition("?")[0]
         turn = api.read(plain, json.loads(body))
-        self._record(ServedRequest(path, headers, body, turn.task, turn.made))
+        self._record(ServedRequest(path, headers, body, turn.task, turn.made, turn.aside))
         mode = plain.split("/")[1]
         script = self._in_mode(mode, self._script(turn))
         self._wait(script.hold)
         self._think(script.think_s)
-        if script.fault and self._fails(script, (mode, turn.task), turn.made):
-            if script.fault in (ModelFault.CUT, ModelFault.EOF):
-                return replace(_worded(api, turn, _CUT_SHORT, half=True), cut=script.fault is ModelFault.CUT)
-            resets_at = int(time.time()) + script.resets_in_s
-            return api.refuse(script.fault, resets_at, script.resets_in_s)
+        if script.fault and self._fails(script, mode, turn):
+            answer = self._failure(api, turn, script, script.fault)
+        else:
+            answer = self._next_step(api, turn, script, mode)
+        return replace(answer, headers={**answer.headers, **script.headers})
+
+    def _failure(self, api: ProviderApi, turn: ModelTurn, script: Script, fault: ModelFault) -> HttpReply:
+        if fault is ModelFault.REFUSED:
+            self._server.refuse_connections()
+        if fault is ModelFault.REFUSAL:
+            return _worded(api, turn, replace(_CUT_SHORT, refused=True, number=self._number()))
+        if fault in (ModelFault.CUT, ModelFault.EOF, ModelFault.REFUSED):
+            half = _worded(api, turn, replace(_CUT_SHORT, number=self._number()), half=True)
+            return replace(half, cut=fault is not ModelFault.EOF)
+        return api.fail(turn, fault, int(time.time()) + script.resets_in_s, script.resets_in_s)
+
+    def _next_step(self, api: ProviderApi, turn: ModelTurn, script: Script, mode: str) -> HttpReply:
         try:
-            return _worded(api, turn, reply_to(turn, script))
+            reply = replace(reply_to(turn, script), number=self._number())
         except MissingToolError as error:
             # Not a status that agents retry, so that the reason is the last thing in their output.
             return HttpReply(400, encode({"error": {"message": error.message, "code": 400}}))
+        if not turn.aside:
+            if script.fault is ModelFault.REFUSED and self._made(turn, mode) + 1 >= script.after:
+                # Before the answer goes out, so that the agent cannot come back first.
+                self._server.refuse_connections()
+            self._count_words(turn, mode)
+        return _worded(api, turn, reply)
+
+    def _count_words(self, turn: ModelTurn, mode: str) -> None:
+        with self._change:
+            self._told_in_words[mode] += not turn.tools
+
+    def _number(self) -> int:
+        with self._change:
+            self._replies += 1
+            return self._replies
+
+    def _made(self, turn: ModelTurn, mode: str) -> int:
+        """Return how many actions the agent was told; one without tools is told all of them in a single answer."""
+        with self._change:
+            return max(turn.made, 0 if turn.tools else self._told_in_words[mode])
 
     def _record(self, request: ServedRequest) -> None:
         with self._change:
@@ -205,11 +270,15 @@ class ScriptedModel:
         with self._change:
             self._change.wait_for(lambda: self._closing, seconds)
 
-    def _fails(self, script: Script, where: tuple[str, str], made: int) -> bool:
+    def _fails(self, script: Script, mode: str, turn: ModelTurn) -> bool:
+        if self._made(turn, mode) < script.after:
+            return False
+        if script.times is None:
+            return True
         with self._change:
-            if made < script.after or (script.times is not None and self._faults[where] >= script.times):
+            if turn.aside or self._faults[mode, turn.task] >= script.times:
                 return False
-            self._faults[where] += 1
+            self._faults[mode, turn.task] += 1
             return True
 
 
@@ -218,6 +287,6 @@ def _worded(api: ProviderApi, turn: ModelTurn, reply: ModelReply, *, half: bool 
     if turn.stream:
         events = api.stream(turn, reply)
         body = b"".join(events.opening if half else events.opening + events.closing)
-        return HttpReply(200, body, media="text/event-stream")
+        return HttpReply(200, body, media=STREAM)
     whole = api.whole(turn, reply)
     return HttpReply(200, whole[: len(whole) // 2] if half else whole)

@@ -1,131 +1,15 @@
-"""The scripted model by plain HTTP: every API words the same replies and fails in the same ways."""
+"""The scripted model by plain HTTP: every API words the same replies."""
 
 from __future__ import annotations
 
-import http.client
 import json
 import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
-from tests.scripted_model import ModelFault, Script, ScriptedModel, Shell, Write
-
-BRIEF = "# Task T1: Greet\n\nWrite it."
-SCRIPT = Script((Write("a/b.txt", "hi\n"), Shell("ls")), say="All done.", tokens=(7, 3))
-WRITE = {
-    "type": "object",
-    "properties": {"file_path": {}, "content": {}},
-    "required": ["file_path", "content"],
-}
-SHELL = {
-    "type": "object",
-    "properties": {"command": {"type": "string"}, "background": {"type": "boolean"}},
-    "required": ["command", "background"],
-}
-
-
-@dataclass(frozen=True)
-class Said:
-    """What came back."""
-
-    status: int
-    headers: dict[str, str]
-    text: str
-
-    @property
-    def json(self) -> Any:
-        """The body as one document."""
-        return json.loads(self.text)
-
-    @property
-    def events(self) -> list[Any]:
-        """The body as server-sent events."""
-        lines = (line.removeprefix("data: ") for line in self.text.splitlines() if line.startswith("data: "))
-        return [json.loads(line) for line in lines if line != "[DONE]"]
-
-
-def post(url: str, body: dict[str, Any]) -> Said:
-    """Send a request as an agent would."""
-    where = urlsplit(url)
-    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=10)
-    connection.request("POST", f"{where.path}?{where.query}", json.dumps(body), {"X-Mark": "canary"})
-    answer = connection.getresponse()
-    text = answer.read().decode()
-    connection.close()
-    return Said(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text)
-
-
-def chat(made: int = 0, stream: bool = False) -> dict[str, Any]:
-    """Return a chat request whose conversation holds `made` tool calls."""
-    tools = [("write_file", WRITE), ("run_shell_command", SHELL)]
-    calls = [{"role": "assistant", "tool_calls": [{"id": str(n)}]} for n in range(made)]
-    return {
-        "model": "m",
-        "stream": stream,
-        "messages": [{"role": "user", "content": BRIEF}, *calls],
-        "tools": [{"type": "function", "function": {"name": n, "parameters": p}} for n, p in tools],
-    }
-
-
-def responses(made: int = 0, stream: bool = True) -> dict[str, Any]:
-    """Return a Responses request as Codex makes it."""
-    shell = {"properties": {"cmd": {"type": "string"}}, "required": ["cmd"]}
-    user = {"role": "user", "content": [{"type": "input_text", "text": BRIEF}]}
-    return {
-        "model": "m",
-        "stream": stream,
-        "input": [user, *({"type": "function_call"} for _ in range(made))],
-        "tools": [{"type": "function", "name": "exec_command", "parameters": shell}],
-    }
-
-
-def messages(made: int = 0, stream: bool = True) -> dict[str, Any]:
-    """Return an Anthropic request as Claude Code makes it."""
-    calls = [{"role": "assistant", "content": [{"type": "tool_use"}]} for _ in range(made)]
-    return {
-        "model": "m",
-        "stream": stream,
-        "messages": [{"role": "user", "content": [{"type": "text", "text": BRIEF}]}, *calls],
-        "tools": [{"name": "Write", "input_schema": WRITE}, {"name": "Bash", "input_schema": SHELL}],
-    }
-
-
-def gemini(made: int = 0, stream: bool = True) -> dict[str, Any]:
-    """Return a Gemini request as Gemini CLI makes it; the path says whether it is streamed."""
-    calls = [{"role": "model", "parts": [{"functionCall": {}}]} for _ in range(made)]
-    tools = [("write_file", WRITE), ("run_shell_command", SHELL)]
-    declared = [{"name": name, "parametersJsonSchema": schema} for name, schema in tools]
-    return {
-        "contents": [{"role": "user", "parts": [{"text": BRIEF}]}, *calls],
-        "tools": [{"functionDeclarations": declared}],
-    }
-
-
-PATHS = {
-    "chat": ("/v1/chat/completions", chat),
-    "responses": ("/v1/responses", responses),
-    "messages": ("/v1/messages", messages),
-    "gemini": ("/v1beta/models/m:streamGenerateContent?alt=sse", gemini),
-}
-EACH = pytest.mark.parametrize("api", PATHS)
-
-
-def ask(model: ScriptedModel, api: str, mode: str = "ok", made: int = 0) -> Said:
-    """Make a streamed request in a api."""
-    path, body = PATHS[api]
-    return post(model.url(mode) + path, body(made, stream=True))
-
-
-@pytest.fixture
-def model() -> Iterator[ScriptedModel]:
-    """A model with a script for T1."""
-    with ScriptedModel({"T1": SCRIPT}) as serving:
-        yield serving
+from tests.scripted_model import Script, ScriptedModel
+from tests.scripted_model.requests_by_hand import BRIEF, EACH, ask, chat, post, responses
 
 
 @EACH
@@ -180,59 +64,6 @@ def test_an_agent_without_tools_is_told_in_words(model: ScriptedModel) -> None:
     """Aider takes whole files as fenced blocks below their path."""
     document = post(model.url() + "/v1/chat/completions", chat() | {"tools": []}).json
     assert "a/b.txt\n```\nhi\n```\n" in document["choices"][0]["message"]["content"]
-
-
-@EACH
-@pytest.mark.parametrize(("mode", "status"), [("rate-limit", 429), ("usage-limit", 429), ("bad-key", 401)])
-def test_refusals_have_the_status_of_the_real_thing(
-    model: ScriptedModel, api: str, mode: str, status: int
-) -> None:
-    """Agents decide by status first."""
-    said = ask(model, api, mode)
-    assert said.status == status
-    assert "error" in said.json
-
-
-@EACH
-def test_an_overflow_is_told_as_the_provider_tells_it(model: ScriptedModel, api: str) -> None:
-    """OpenAI has a code for it, the others a sentence."""
-    words = {"messages": "prompt is too long", "gemini": "exceeds the maximum number of tokens"}
-    assert words.get(api, "context_length_exceeded") in ask(model, api, "overflow").text
-
-
-@EACH
-def test_a_usage_limit_names_its_reset(api: str) -> None:
-    """The wait is where each provider puts it: in the body, in details or in a header."""
-    with ScriptedModel(lambda _: Script(fault=ModelFault.USAGE_LIMIT, resets_in_s=1234)) as model:
-        said = ask(model, api)
-    assert "1234" in said.text + said.headers.get("retry-after", "")
-
-
-@EACH
-def test_a_429_that_comes_once_is_followed_by_the_script(model: ScriptedModel, api: str) -> None:
-    """What a client that retries sees."""
-    assert [ask(model, api, "rate-limit-once").status for _ in range(3)] == [429, 200, 200]
-
-
-@EACH
-def test_a_cut_answer_ends_in_a_reset_connection(model: ScriptedModel, api: str) -> None:
-    """The client has read the beginning and then finds nobody at the other end."""
-    with pytest.raises(ConnectionResetError):
-        ask(model, api, "cut")
-
-
-@EACH
-def test_an_answer_that_ends_early_ends_cleanly(model: ScriptedModel, api: str) -> None:
-    """Only the missing finish reason tells it from a whole answer."""
-    said = ask(model, api, "eof")
-    assert "I will begin by" in said.text
-    assert not [word for word in ('"stop"', "completed", "message_stop", "STOP") if word in said.text]
-
-
-def test_a_fault_can_come_in_the_middle_of_the_work(model: ScriptedModel) -> None:
-    """A limit hits an agent that has already achieved something."""
-    with ScriptedModel(lambda _: Script(SCRIPT.actions, fault=ModelFault.RATE_LIMIT, after=1)) as late:
-        assert [ask(late, "chat", made=made).status for made in range(2)] == [200, 429]
 
 
 def test_a_slow_model_answers_when_the_test_lets_it() -> None:

@@ -20,6 +20,7 @@ import msgspec
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core.observations import AgentTrouble
 from holdfast.core.plan import STREAMS, AgentProvider, AgentSpec, Plan, PromptMode
+from holdfast.core.session_variables import denied_names, refusal
 from holdfast.errors import HoldfastError, did_you_mean, quoted
 from holdfast.paths import StateDir
 from holdfast.system_errors import doing
@@ -117,6 +118,9 @@ def with_changes(name: str, base: Preset, changes: Mapping[str, Any], where: str
             f"{where}: agent {quoted(name)}: there is no stream {quoted(made.stream)}{fix}",
             f"use one of {', '.join(STREAMS)}",
         )
+    for variable in denied_names(made.pass_env):
+        what, _, instead = refusal(variable).partition("; ")
+        raise HoldfastError(f"{where}: agent {quoted(name)}: pass_env: {what}", instead)
     for path in (*made.credentials, *made.home):
         if not path.startswith(("~/", "$", "/")):
             raise HoldfastError(

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from holdfast.core.ids import ID_PATTERN, is_valid_id
 from holdfast.core.plan import PLACEHOLDERS, AgentSpec, Plan, PlanWorkspace, Stage, Task, find_cycle
 from holdfast.core.plan_secrets import secrets_in
+from holdfast.core.session_variables import denied_names, refusal
 from holdfast.errors import did_you_mean, quoted
 
 Where = tuple[str | int, ...]
@@ -48,10 +49,19 @@ def broken_rules(plan: Plan, known_agents: Collection[str]) -> Iterator[BrokenRu
     yield from _workspace(plan.workspace)
     yield from _task_list(plan, tasks)
     yield from (BrokenRule(at, what) for at, what in secrets_in(plan))
+    yield from _passed_variables(plan)
     if plan.base.startswith("-"):
         yield BrokenRule(
             ("base",), f"{quoted(plan.base)} cannot name a commit; write a branch, a tag or a commit id"
         )
+
+
+def _passed_variables(plan: Plan) -> Iterator[BrokenRule]:
+    """No plan may hand on what belongs to the agent session that Holdfast is started from."""
+    places: list[tuple[Where, tuple[str, ...]]] = [(("pass_env",), plan.pass_env)]
+    places += [(("agents", name, "pass_env"), agent.pass_env) for name, agent in plan.agents.items()]
+    for at, names in places:
+        yield from (BrokenRule(at, refusal(name)) for name in denied_names(names))
 
 
 def _tasks(plan: Plan) -> list[tuple[Where, int, Task]]:

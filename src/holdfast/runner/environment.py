@@ -1,5 +1,7 @@
 """The environment of agents and checks: an allow-list of the user's variables, `pass_env`, and our own.
 
+What belongs to an agent session around Holdfast is never passed on (`core/session_variables.py`).
+
 An agent may follow a stranger's text, and a check runs what an agent wrote. So neither gets a secret that the
 user did not give it. A plan names everything else that it needs in `pass_env`. Two other places add
 variables: `launch.py` those of the agent's preset, `process/spawn.py` the token.
@@ -14,6 +16,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 
+from holdfast.core.session_variables import is_of_session
 from holdfast.fleet.protocol import LaunchKey
 from holdfast.redaction import holds_a_secret, names_a_secret
 
@@ -71,8 +74,8 @@ def withheld_variables(pass_env: tuple[str, ...]) -> list[str]:
 
 
 def _is_passed(name: str, value: str, wanted: tuple[str, ...]) -> bool:
-    if name.startswith(("GIT_", "HOLDFAST_")):
-        return False  # these would point git, or a holdfast that the agent calls, somewhere else
+    if name.startswith("GIT_") or _is_of_session(name):
+        return False  # these would point git, or the agent, somewhere else
     return _is_wanted(name, wanted) or (_is_ordinary(name) and not _holds_a_secret(name, value))
 
 
@@ -85,6 +88,7 @@ def _is_ordinary(name: str) -> bool:
 
 
 # Every launch asks about the same variables.
+_is_of_session = lru_cache(maxsize=1024)(is_of_session)
 _holds_a_secret = lru_cache(maxsize=1024)(holds_a_secret)
 
 

@@ -1,0 +1,60 @@
+"""The variables of an outer agent session: whatever a plan or a preset allows, no agent, check or set-up command gets them.
+
+Holdfast is often started by an agent. That agent's shell has variables which say who it is, which conversation it belongs to,
+and where to talk to it, with the token for that. An inner agent that saw them would take itself for a part of that session,
+or could speak in its name. The names are those that the agents were seen to give to their shells, and what their programs
+read besides. Settings that people make, such as CLAUDE_CODE_OAUTH_TOKEN, CLAUDE_CONFIG_DIR or CODEX_HOME, are not here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+
+DENIED = (
+    # Holdfast's own: they would make a `holdfast` that an inner agent calls report for the outer attempt.
+    "HOLDFAST_*",
+    # The common markers.
+    "AI_AGENT", "AGENT_SESSION_ID",
+    # Claude Code. A descriptor means nothing in another process; a bridge, a remote or a background session is the outer one.
+    "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_EXECPATH", "CLAUDE_CODE_SSE_PORT", "CLAUDE_CODE_MESSAGING_*",
+    "CLAUDE_CODE_SESSION_*", "CLAUDE_CODE_CLOUD_SESSION_ID", "CLAUDE_CODE_HOST_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION",
+    "CLAUDE_CODE_TMUX_SESSION", "CLAUDE_CODE_SESSIONS_OAUTH_TOKEN", "CLAUDE_CODE_*_FILE_DESCRIPTOR", "CLAUDE_CODE_BRIDGE_*", "CLAUDE_CODE_REMOTE",
+    "CLAUDE_CODE_REMOTE_*", "CLAUDE_BRIDGE_*", "CLAUDE_BG_*", "CLAUDE_RUNNER_*", "CLAUDE_SESSION_*", "CLAUDE_AGENT_SDK_VERSION",
+    "CLAUDE_PID", "CLAUDE_EFFORT", "CLAUDE_JOB_DIR", "CLAUDE_ENV_FILE", "CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT",
+    "CLAUDE_PLUGIN_DATA",
+    # Codex.
+    "CODEX_SANDBOX", "CODEX_SANDBOX_*", "CODEX_THREAD_ID", "CODEX_SESSION_ID", "CODEX_TOOL_CALL_ID", "CODEX_CI",
+    "CODEX_VERSION", "CODEX_APPLY_PATCH_*", "CODEX_INTERNAL_*", "CODEX_MANAGED_*", "CODEX_NETWORK_PROXY_*", "CODEX_SNAPSHOT_*",
+    "CODEX_EXEC_SERVER_URL", "CODEX_ESCALATE_SOCKET",
+    # Gemini CLI and Qwen Code; also the channel to the editor, whose files are not those of the workspace.
+    "GEMINI_CLI", "GEMINI_SESSION_ID", "GEMINI_PROJECT_DIR", "GEMINI_CLI_IDE_*",
+    "QWEN_CODE", "QWEN_CODE_CLI", "QWEN_CODE_SESSION_ID", "QWEN_CODE_PROMPT_ID", "QWEN_CODE_AGENT_ID", "QWEN_CODE_MODEL",
+    "QWEN_CODE_MODEL_IDENTITY", "QWEN_CODE_PROJECT_DIR", "QWEN_PROJECT_DIR", "QWEN_CODE_LAUNCHER_PID", "QWEN_CODE_PRIVATE_*",
+    "QWEN_CODE_MANAGED_NPM_*", "QWEN_CODE_STARTUP_VERSION", "QWEN_CODE_IDE_*", "QWEN_CODE_EXTERNAL_TOOL_GUARD_TOKEN",
+    "QWEN_SERVER_TOKEN", "QWEN_DAEMON_*",
+    # opencode.
+    "OPENCODE", "OPENCODE_PID", "OPENCODE_CALLER", "OPENCODE_CLIENT", "OPENCODE_SESSION*", "OPENCODE_SERVER*",
+    "OPENCODE_EDITOR_SSE_PORT", "OPENCODE_TERMINAL", "OPENCODE_WORKSPACE_ID",
+    # Copilot and goose.
+    "COPILOT_CLI", "COPILOT_AGENT*", "COPILOT_SESSION*",
+    "GOOSE_TERMINAL", "GOOSE_SESSION*", "GOOSE_SERVER__*",
+    # Cursor and cline.
+    "CURSOR_AGENT", "CURSOR_TRACE_ID", "CLINE_ACTIVE",
+)  # fmt: skip
+"""Names, or families of names as `NAME_*`. This is the only list; it stands above every `pass_env`."""
+
+
+def is_of_session(name: str) -> bool:
+    """Tell whether a variable belongs to an outer agent session."""
+    return any(fnmatchcase(name, pattern) for pattern in DENIED)
+
+
+def denied_names(wanted: Iterable[str]) -> Iterator[str]:
+    """Yield those entries of a `pass_env` that name such a variable outright. A family may have others in it."""
+    return (name for name in wanted if not set(name) & set("*?[") and is_of_session(name))
+
+
+def refusal(name: str) -> str:
+    """Return why a variable that somebody named is not passed, and what to do instead."""
+    return f"{name} belongs to an agent session around Holdfast and is never passed on; take it out, or give it a value in `env`"
