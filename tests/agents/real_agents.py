@@ -102,8 +102,12 @@ def _claude(program: Path, url: str, home: Path) -> AgentSpec:
 
 def claude_variables(url: str) -> dict[str, str]:
     """Return what points Claude Code at a model, with a key, and keeps it from everything else."""
-    quiet = ("DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "DISABLE_ERROR_REPORTING", "DISABLE_BUG_COMMAND")
-    quiet += ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "CLAUDE_CODE_DISABLE_TERMINAL_TITLE")
+    quiet = (
+        "DISABLE_TELEMETRY",
+        "DISABLE_AUTOUPDATER",
+        "DISABLE_ERROR_REPORTING",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    )
     return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, **dict.fromkeys(quiet, "1")}
 
 
