@@ -25,6 +25,10 @@ class AgentTrouble(StrEnum):
     CONTEXT = "context"
     PERMISSION = "permission"
     AUTH = "auth"
+    OUTAGE = "outage"
+    MODEL = "model"
+    CREDIT = "credit"
+    SESSION = "session"
     ERROR = "error"
 
 
