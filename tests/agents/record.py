@@ -74,10 +74,11 @@ def main(names: list[str]) -> None:
         cases = {**CASES, **_CODEX_ONLY} if agent is CODEX else CASES
         for name, case in cases.items():
             if agent.name in names or f"{agent.name}-{name}" in names:
-                print(agent.name, name, _record(agent, name, case))
+                print(agent.name, name, record_case(agent, name, case))
 
 
-def _record(agent: RealAgent, name: str, case: RecordingCase) -> dict[str, object]:
+def record_case(agent: RealAgent, name: str, case: RecordingCase) -> dict[str, object]:
+    """Record one case of an agent, and return how it ended."""
     # Not the folder for temporary files, which agents treat in ways of their own.
     root = Path(tempfile.mkdtemp(prefix="record-", dir=Path.home()))
     workspace, home = root / "workspace", root / "home"
@@ -86,21 +87,31 @@ def _record(agent: RealAgent, name: str, case: RecordingCase) -> dict[str, objec
     (root / "brief.md").write_text(BRIEF)
     started = time.time()
     with ScriptedModel(lambda _prompt: case.script) as model:
-        code, output = _run(agent.spec(model.url(case.mode), home), workspace)
-        port = model.url().split(":")[2].split("/")[0]
-        requests = len(model.requests)
-    places = {str(workspace): "/workspace", str(home): "/home/user", str(HERE): "/agents", port: "8000"}
+        code, output = run_agent(agent.spec(model.url(case.mode), home), workspace)
+        places, requests = places_of(root, model), len(model.requests)
     file = f"{agent.name}-{name}.{'txt' if agent is AIDER else 'jsonl'}"
-    lines = _scrubbed(output, {**places, str(root): "/"}).splitlines(keepends=True)
-    (STREAMS / file).write_text("".join(lines[:LINES_MAX]))
     shutil.rmtree(root, ignore_errors=True)
     entry: dict[str, object] = {"exit": code, "seconds": round(time.time() - started), "served": case.served}
     entry |= {"requests": requests, "started_at": int(started)}
-    _index(file, entry)
+    keep_recording(file, output, places, entry)
     return entry
 
 
-def _run(spec: AgentSpec, workspace: Path) -> tuple[int | None, str]:
+def places_of(root: Path, model: ScriptedModel) -> dict[str, str]:
+    """Return what of this machine is in a recording, and what is written in its place."""
+    port = model.url().split(":")[2].split("/")[0]
+    places = {str(root / "workspace"): "/workspace", str(root / "home"): "/home/user", str(HERE): "/agents"}
+    return {**places, port: "8000", str(root): "/"}
+
+
+def keep_recording(file: str, output: str, places: Mapping[str, str], entry: Mapping[str, object]) -> None:
+    """Keep the first lines of an output, without the places, and how it came about."""
+    lines = _scrubbed(output, places).splitlines(keepends=True)
+    (STREAMS / file).write_text("".join(lines[:LINES_MAX]))
+    _index(file, entry)
+
+
+def run_agent(spec: AgentSpec, workspace: Path) -> tuple[int | None, str]:
     """Return the exit code, None when it had to be killed, and all that was printed."""
     brief = BRIEF if spec.prompt == "arg" else str(workspace.parent / "brief.md")
     argv = [word.replace("{brief}", brief).replace("{workspace}", str(workspace)) for word in spec.command]
