@@ -1,13 +1,14 @@
-"""Records what real agents print: `python -m tests.agents.record AGENT[-CASE]…`, after an agent's version has changed.
+"""Records what real agents print: `python -m tests.agents.record AGENT|AGENT-CASE|PATTERN…`, after a version has changed.
 
 Each case is one run against the scripted model. Standard output and standard error go to one file, as in an
-attempt's log. Machine paths and ports are replaced, and what comes after the first lines is left out: an agent that
-repeats itself until it is killed says nothing new. `streams/index.json` says how each run ended; `exit` is null where
-the agent was killed after a minute.
+attempt's log. Machine paths and ports are replaced. Of an agent that had to be killed only the first lines are kept:
+one that repeats itself says nothing new. `streams/index.json` says how each run ended; `exit` is null where the agent
+was killed after a minute.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -17,20 +18,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
+from holdfast.agents.presets import builtin_presets
 from holdfast.core.plan import AgentSpec
-from tests.agents.real_agents import AGENTS, AIDER, CODEX, HERE, RealAgent
+from tests.agents.real_agents import AGENTS, CODEX, HERE, RealAgent
+from tests.agents.recordings import STREAMS, preset_of
 from tests.scripted_model import ModelFault, Script, ScriptedModel, Shell, Write
 
-STREAMS = HERE / "streams"
 PATIENCE_S = 60.0
-LINES_MAX = 40
+LINES_MAX = 400
+LINES_OF_KILLED = 40
 BRIEF = "# Task T1: Greet\n\nWrite greeting.txt.\n"
 _PATCH = "*** Begin Patch\n*** Add File: greeting.txt\n+hello\n*** End Patch"
 _WORK = Script((Write("greeting.txt", "hello\n"), Shell("cat greeting.txt")), say="Wrote greeting.txt.")
+_VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*(?:-[\w.]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,23 +48,48 @@ class RecordingCase:
     script: Script = _WORK
 
 
+_SERVED: Mapping[ModelFault, str] = {
+    ModelFault.RATE_LIMIT: "429 to every request",
+    ModelFault.USAGE_LIMIT: "429 that names a reset an hour ahead",
+    ModelFault.OVERFLOW: "the context is exceeded",
+    ModelFault.BAD_KEY: "401",
+    ModelFault.SERVER_ERROR: "500 to every request",
+    ModelFault.REFUSED: "nobody listens at the port",
+    ModelFault.NOT_FOUND: "404: the API is not there",
+    ModelFault.BAD_MODEL: "404 or 400: the model is not there",
+    ModelFault.NO_CREDIT: "the account has no credit left, in the provider's words",
+    ModelFault.PAYMENT_REQUIRED: "402, as gateways say that there is no credit left",
+    ModelFault.CUT: "the connection is reset in the middle of every answer",
+    ModelFault.EOF: "every answer ends early and cleanly",
+    ModelFault.REFUSAL: "the model begins and declines: a stop reason that says so",
+}
+_LATE = (
+    ModelFault.RATE_LIMIT,
+    ModelFault.USAGE_LIMIT,
+    ModelFault.OVERFLOW,
+    ModelFault.BAD_KEY,
+    ModelFault.SERVER_ERROR,
+    ModelFault.REFUSED,
+    ModelFault.CUT,
+    ModelFault.EOF,
+    ModelFault.REFUSAL,
+)
+"""The faults that also come after the first tool call, when there is work that could land half-done."""
+
+
+def _late(fault: ModelFault) -> RecordingCase:
+    return RecordingCase(f"a file, then: {_SERVED[fault]}", script=replace(_WORK, fault=fault, after=1))
+
+
 CASES: Mapping[str, RecordingCase] = {
     "ok": RecordingCase("a file, a shell command, a text"),
     "failing-tool": RecordingCase(
         "a command that fails, then a text", script=Script((Shell("exit 3"),), say="It failed.")
     ),
     "no-tool": RecordingCase("a text and no tool call", script=Script(say="Nothing to do.")),
-    "rate-limit": RecordingCase("429 to every request", "rate-limit"),
     "rate-limit-once": RecordingCase("429 to the first request, then as ok", "rate-limit-once"),
-    "usage-limit": RecordingCase("429 that names a reset an hour ahead", "usage-limit"),
-    "late-usage-limit": RecordingCase(
-        "a file, then 429 that names a reset an hour ahead",
-        script=replace(_WORK, fault=ModelFault.USAGE_LIMIT, after=1),
-    ),
-    "overflow": RecordingCase("the context is exceeded", "overflow"),
-    "bad-key": RecordingCase("401", "bad-key"),
-    "cut": RecordingCase("the connection is reset in the middle of every answer", "cut"),
-    "eof": RecordingCase("every answer ends early and cleanly", "eof"),
+    **{fault.value: RecordingCase(served, fault.value) for fault, served in _SERVED.items()},
+    **{f"late-{fault}": _late(fault) for fault in _LATE},
 }
 _CODEX_ONLY: Mapping[str, RecordingCase] = {
     "patch": RecordingCase(
@@ -68,83 +99,140 @@ _CODEX_ONLY: Mapping[str, RecordingCase] = {
 }
 
 
-def main(names: list[str]) -> None:
-    """Record every case of the named agents, or one case: `codex` or `codex-patch`."""
-    for agent in AGENTS.values():
-        cases = {**CASES, **_CODEX_ONLY} if agent is CODEX else CASES
-        for name, case in cases.items():
-            if agent.name in names or f"{agent.name}-{name}" in names:
-                print(agent.name, name, record_case(agent, name, case))
+def main(names: list[str]) -> int:
+    """Record every case of the named agents, or those that are named: `codex`, `codex-patch`, `'*-late-cut'`."""
+    chosen = [
+        (agent, case) for agent in AGENTS.values() for case in _cases(agent) if _is_named(names, agent, case)
+    ]
+    if not chosen:
+        print("usage: python -m tests.agents.record AGENT|AGENT-CASE|PATTERN…")
+        print("agents:", *AGENTS)
+        print("cases:", *CASES)
+        return 2
+    for agent, case in chosen:
+        print(agent.name, case, agent.missing or record_case(agent, case, _cases(agent)[case]), flush=True)
+    return 0
+
+
+def _cases(agent: RealAgent) -> Mapping[str, RecordingCase]:
+    return {**CASES, **_CODEX_ONLY} if agent is CODEX else CASES
+
+
+def _is_named(names: list[str], agent: RealAgent, case: str) -> bool:
+    return agent.name in names or any(fnmatchcase(f"{agent.name}-{case}", name) for name in names)
 
 
 def record_case(agent: RealAgent, name: str, case: RecordingCase) -> dict[str, object]:
-    """Record one case of an agent, and return how it ended."""
-    # Not the folder for temporary files, which agents treat in ways of their own.
-    root = Path(tempfile.mkdtemp(prefix="record-", dir=Path.home()))
-    workspace, home = root / "workspace", root / "home"
-    workspace.mkdir()
-    subprocess.run(["git", "init", "-q", str(workspace)], check=True)
-    (root / "brief.md").write_text(BRIEF)
-    started = time.time()
-    with ScriptedModel(lambda _prompt: case.script) as model:
-        code, output = run_agent(agent.spec(model.url(case.mode), home), workspace)
-        places, requests = places_of(root, model), len(model.requests)
-    file = f"{agent.name}-{name}.{'txt' if agent is AIDER else 'jsonl'}"
-    shutil.rmtree(root, ignore_errors=True)
-    entry: dict[str, object] = {"exit": code, "seconds": round(time.time() - started), "served": case.served}
-    entry |= {"requests": requests, "started_at": int(started)}
-    keep_recording(file, output, places, entry)
+    """Record one case of an agent, in a folder of its own. Return its row of the index."""
+    with scratch_folder() as root, ScriptedModel(lambda _prompt: case.script) as model:
+        return record_run(agent, name, case, root, model)
+
+
+def record_run(
+    agent: RealAgent, name: str, case: RecordingCase, root: Path, model: ScriptedModel
+) -> dict[str, object]:
+    """Record one run of an agent in a scratch folder, and how it ended. Return its row of the index."""
+    workspace, home, before = root / "workspace", root / "home", len(model.requests)
+    spec = agent.spec(model.url(case.mode), home)
+    version, started = _version(agent, spec, workspace), time.time()
+    code = _run(spec, workspace, root / "output")
+    entry: dict[str, object] = {"agent": preset_of(agent.name), "case": name, "version": version}
+    entry |= {"exit": code, "seconds": round(time.time() - started), "served": case.served}
+    entry |= {"requests": len(model.requests) - before, "started_at": int(started)}
+    places = {str(workspace): "/workspace", str(home): "/home/user", str(HERE): "/agents", str(root): "/"}
+    # Without the mode, whose name would tell a reader what it should find out.
+    places |= {model.url(case.mode): "http://127.0.0.1:8000"}
+    places |= {url.split(":")[2].split("/")[0]: "8000" for url in (model.url(), model.url("refused"))}
+    output = (root / "output").read_bytes().decode(errors="replace")
+    plain = builtin_presets()[preset_of(agent.name)].stream == "raw"
+    file = f"{agent.name}-{name}.{'txt' if plain else 'jsonl'}"
+    (STREAMS / file).write_text("".join(_kept(_scrubbed(output, places), code)))
+    _index(file, entry)
     return entry
 
 
-def places_of(root: Path, model: ScriptedModel) -> dict[str, str]:
-    """Return what of this machine is in a recording, and what is written in its place."""
-    port = model.url().split(":")[2].split("/")[0]
-    places = {str(root / "workspace"): "/workspace", str(root / "home"): "/home/user", str(HERE): "/agents"}
-    return {**places, port: "8000", str(root): "/"}
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Yield a folder with a repository and the brief, not below that for temporary files, which agents treat in ways of their own."""
+    root = Path(tempfile.mkdtemp(prefix="record-", dir=Path.home()))
+    subprocess.run(["git", "init", "-q", str(root / "workspace")], check=True)
+    (root / "brief.md").write_text(BRIEF)
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
 
 
-def keep_recording(file: str, output: str, places: Mapping[str, str], entry: Mapping[str, object]) -> None:
-    """Keep the first lines of an output, without the places, and how it came about."""
-    lines = _scrubbed(output, places).splitlines(keepends=True)
-    (STREAMS / file).write_text("".join(lines[:LINES_MAX]))
-    _index(file, entry)
-
-
-def run_agent(spec: AgentSpec, workspace: Path) -> tuple[int | None, str]:
-    """Return the exit code, None when it had to be killed, and all that was printed."""
+def _run(spec: AgentSpec, workspace: Path, output: Path) -> int | None:
+    """Return the exit code, None when it had to be killed. What it printed is in `output`."""
     brief = BRIEF if spec.prompt == "arg" else str(workspace.parent / "brief.md")
     argv = [word.replace("{brief}", brief).replace("{workspace}", str(workspace)) for word in spec.command]
-    env = {"PATH": os.environ["PATH"], "TZ": "UTC", **spec.env}
-    process = subprocess.Popen(
-        argv,
+    # A file, not a pipe: what an agent leaves running in the background would hold that open.
+    given = workspace.parent / "brief.md" if spec.prompt == "stdin" else Path(os.devnull)
+    with output.open("wb") as printed, given.open("rb") as stdin:
+        process = subprocess.Popen(
+            argv,
+            cwd=workspace,
+            env=_env(spec),
+            stdin=stdin,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            return process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return None
+
+
+def _env(spec: AgentSpec) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "TZ": "UTC", **spec.env}
+
+
+def _version(agent: RealAgent, spec: AgentSpec, workspace: Path) -> str:
+    """Return what the agent says its version is, or an empty string."""
+    done = subprocess.run(
+        [str(agent.program), "--version"],
         cwd=workspace,
-        env=env,
+        env=_env(spec),
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
-    try:
-        output, _ = process.communicate(timeout=PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
-        return None, output.decode(errors="replace")
-    return process.returncode, output.decode(errors="replace")
+    found = _VERSION.search(done.stdout + done.stderr)
+    return found[0] if found else ""
+
+
+def _kept(text: str, code: int | None) -> list[str]:
+    lines = text.splitlines(keepends=True)
+    if code is None:
+        return lines[:LINES_OF_KILLED]
+    if len(lines) > LINES_MAX:
+        raise ValueError(
+            f"an agent printed {len(lines)} lines; the end is what counts, so none can be left out"
+        )
+    return lines
 
 
 def _scrubbed(text: str, places: Mapping[str, str]) -> str:
     for place, neutral in places.items():
-        text = re.sub(rf"(?<=127\.0\.0\.1:){place}" if place.isdigit() else re.escape(place), neutral, text)
+        text = re.sub(rf"(?<=:){place}\b" if place.isdigit() else re.escape(place), neutral, text)
     return text
 
 
 def _index(file: str, entry: Mapping[str, object]) -> None:
     path = STREAMS / "index.json"
-    known = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps(dict(sorted({**known, file: entry}.items())), indent=2) + "\n")
+    with path.open("r+") as index:
+        fcntl.flock(index, fcntl.LOCK_EX)  # several may record at once
+        known = json.load(index)
+        index.seek(0)
+        index.write(json.dumps(dict(sorted({**known, file: dict(entry)}.items())), indent=2) + "\n")
+        index.truncate()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

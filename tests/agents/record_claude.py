@@ -8,11 +8,8 @@ no test installs. Everything else is as in `record.py`.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -22,7 +19,7 @@ from pathlib import Path
 
 from holdfast.core.plan import AgentSpec
 from tests.agents.real_agents import CLAUDE, RealAgent
-from tests.agents.record import RecordingCase, keep_recording, places_of, record_case, run_agent
+from tests.agents.record import RecordingCase, record_case, record_run, scratch_folder
 from tests.scripted_model import ModelFault, Script, ScriptedModel, Shell, Write
 from tests.scripted_model.anthropic_api import subscription_headers
 
@@ -110,40 +107,21 @@ def _record_sessions(agent: RealAgent, version: str) -> None:
     """Record a session that ends and, of the newer version, one that is killed, and how each is resumed."""
     firsts = {"session": _WORK} if version else {"session": _WORK, "killed-session": _STUCK}
     for name, first in firsts.items():
-        root = Path(tempfile.mkdtemp(prefix="record-", dir=Path.home()))
-        (root / "workspace").mkdir()
-        subprocess.run(["git", "init", "-q", str(root / "workspace")], check=True)
-        with ScriptedModel(_script_of(first)) as model:
-            usual = agent.spec(model.url(), root / "home")
-            begin = _with_options(usual, "--session-id", SESSION)
-            _record_one(begin, root, model, f"{name}-begun{version}", "a session", is_stuck=first is _STUCK)
-            again = _with_options(usual, "--resume", SESSION)
-            _record_one(
-                again, root, model, f"{name}-resumed{version}", "the same session, and one command more"
-            )
-        shutil.rmtree(root, ignore_errors=True)
+        with scratch_folder() as root, ScriptedModel(_script_of(first)) as model:
+            begin = ClaudeCase("a session", options=("--session-id", SESSION))
+            again = ClaudeCase("the same session, and one command more", options=("--resume", SESSION))
+            if first is _STUCK:
+                threading.Thread(target=_kill_when_begun, args=(root / "workspace",)).start()
+            for part, case in (("begun", begin), ("resumed", again)):
+                started = replace(agent, start=partial(_started, case))
+                file = f"{name}-{part}{version}"
+                print(file, record_run(started, file, RecordingCase(case.served), root, model))
 
 
 def _script_of(first: Script) -> Callable[[str], Script]:
     """Return the model of a session: whoever asks again after the first prompt gets one action more."""
     more = Script((*first.actions, Shell("echo more")), say="Said more.")
     return lambda prompt: more if prompt.count("# Task T1") > 1 else first
-
-
-def _record_one(
-    spec: AgentSpec, root: Path, model: ScriptedModel, name: str, served: str, *, is_stuck: bool = False
-) -> None:
-    """Record one run of a session. One that is stuck in its tool is killed there."""
-    started, before, workspace = time.time(), len(model.requests), root / "workspace"
-    ending = threading.Thread(target=_kill_when_begun, args=(workspace,))
-    if is_stuck:
-        ending.start()
-    code, output = run_agent(spec, workspace)
-    file = f"claude-{name}.jsonl"
-    entry = {"exit": code, "seconds": round(time.time() - started), "served": served}
-    entry |= {"requests": len(model.requests) - before, "started_at": int(started)}
-    keep_recording(file, output, places_of(root, model), entry)
-    print(file, entry)
 
 
 def _kill_when_begun(workspace: Path) -> None:

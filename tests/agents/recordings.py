@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from holdfast.agents.presets import builtin_presets
 from holdfast.agents.streams.reader import StreamReader
@@ -14,16 +15,23 @@ STREAMS = Path(__file__).parent / "streams"
 
 
 @lru_cache(maxsize=1)
+def index() -> dict[str, dict[str, Any]]:
+    """Return what is known of every recorded stream: by which agent, of what, and how it ended."""
+    rows: dict[str, dict[str, Any]] = json.loads((STREAMS / "index.json").read_text())
+    return rows
+
+
+@lru_cache(maxsize=1)
 def recorded() -> dict[str, int | None]:
     """Return every recorded stream with the exit status of its agent; None where it had to be ended."""
-    index = json.loads((STREAMS / "index.json").read_text())
-    return {name: entry["exit"] for name, entry in index.items()}
+    return {name: entry["exit"] for name, entry in index().items()}
 
 
 def heard(stream: bytes, agent: str, *, chunk: int = 1 << 16) -> StreamSummary:
     """Return what an agent's bytes tell, fed in pieces of `chunk`."""
     preset = builtin_presets()[agent]
-    reader, total = StreamReader(preset.stream, preset.error_patterns()), StreamSummary()
+    reader = StreamReader(preset.stream, preset.error_patterns())
+    total = reader.new_summary()
     for start in range(0, len(stream), chunk):
         for seen in reader.feed(stream[start : start + chunk]):
             total.take(seen)
@@ -39,10 +47,18 @@ def heard_in(name: str, *, chunk: int = 1 << 16) -> StreamSummary:
 
 def agent_of(name: str) -> str:
     """Return the preset whose agent a recorded stream is of."""
-    agent = name.partition("-")[0]
-    return "mini-swe-agent" if agent == "mini" else agent
+    return str(index()[name].get("agent") or preset_of(name))
+
+
+def preset_of(name: str) -> str:
+    """Return the preset of a real agent or of its stream: the longest that the name begins with."""
+    if name.startswith("mini-") and not name.startswith("mini-swe-agent"):
+        return "mini-swe-agent"
+    presets = [one for one in builtin_presets() if name == one or name.startswith(f"{one}-")]
+    return max(presets, key=len)
 
 
 def case_of(name: str) -> str:
     """Return what a recorded agent was served."""
-    return name.partition("-")[2].partition(".")[0]
+    written = name.removeprefix("mini-").removeprefix(f"{agent_of(name)}-").partition(".")[0]
+    return str(index()[name].get("case") or written)

@@ -54,6 +54,11 @@ def test_the_table_has_exactly_one_answer_for_everything() -> None:
         (0, AgentTrouble.CONTEXT, WorkSign.CHANGED, OutcomeKind.FAILED, FailureKind.CONTEXT),
         (1, AgentTrouble.AUTH, WorkSign.UNCHANGED, OutcomeKind.BLOCKED, FailureKind.AUTH),
         (1, AgentTrouble.PERMISSION, WorkSign.CHANGED, OutcomeKind.BLOCKED, FailureKind.PERMISSION),
+        (0, AgentTrouble.OUTAGE, WorkSign.CHANGED, OutcomeKind.LIMITED, FailureKind.OUTAGE),
+        (1, AgentTrouble.OUTAGE, WorkSign.UNCHANGED, OutcomeKind.LIMITED, FailureKind.OUTAGE),
+        (1, AgentTrouble.CREDIT, WorkSign.CHANGED, OutcomeKind.BLOCKED, FailureKind.CREDIT),
+        (0, AgentTrouble.MODEL, WorkSign.UNCHANGED, OutcomeKind.BLOCKED, FailureKind.MODEL),
+        (1, AgentTrouble.SESSION, WorkSign.UNCHANGED, OutcomeKind.FAILED, FailureKind.SESSION),
     ],
 )
 def test_what_an_ending_means(
@@ -68,6 +73,24 @@ def test_silence_after_a_limit_is_the_limit() -> None:
     """An agent that retries without a word until it is ended ran into its limit."""
     outcome = judge_outcome(_exit(-15, ExitReason.STALLED), _heard(AgentTrouble.LIMIT), WorkSign.CHANGED)
     assert outcome.end is OutcomeKind.LIMITED
+
+
+def test_silence_after_an_outage_is_the_outage() -> None:
+    """An agent that tries to reach its provider without a word until it is ended did not hang."""
+    outcome = judge_outcome(_exit(-15, ExitReason.STALLED), _heard(AgentTrouble.OUTAGE), WorkSign.CHANGED)
+    assert (outcome.end, outcome.failure) == (OutcomeKind.LIMITED, FailureKind.OUTAGE)
+
+
+@pytest.mark.parametrize("work", WorkSign)
+def test_a_stream_without_its_last_word_is_never_done(work: WorkSign) -> None:
+    """Status 0 and a change are not enough when the agent's last message is missing. Plain output has none."""
+    heard = StreamSummary(has_last_word=True)
+    heard.take(AgentFinished("the first of two turns is done"))
+    heard.take(Activity(tool="bash"))
+    outcome = judge_outcome(_exit(0), heard, work)
+    assert (outcome.end, outcome.failure) == (OutcomeKind.FAILED, FailureKind.UNFINISHED)
+    heard.take(AgentFinished("done"))
+    assert judge_outcome(_exit(0), heard, work) == judge_outcome(_exit(0), StreamSummary(), work)
 
 
 def test_what_we_ended_ended_for_our_reason() -> None:

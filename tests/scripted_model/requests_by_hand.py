@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -54,11 +55,10 @@ def post(url: str, body: dict[str, Any]) -> Said:
 def send(method: str, url: str, body: str = "") -> Said:
     """Send a request by any method."""
     where = urlsplit(url)
-    connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=10)
-    connection.request(method, f"{where.path}?{where.query}", body, {"X-Mark": "canary"})
-    answer = connection.getresponse()
-    text = answer.read().decode()
-    connection.close()
+    with closing(http.client.HTTPConnection(where.hostname or "", where.port, timeout=10)) as connection:
+        connection.request(method, f"{where.path}?{where.query}", body, {"X-Mark": "canary"})
+        answer = connection.getresponse()
+        text = answer.read().decode()
     return Said(answer.status, {name.lower(): value for name, value in answer.getheaders()}, text)
 
 

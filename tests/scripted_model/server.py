@@ -1,6 +1,6 @@
 """A model that follows a script, served on loopback through the APIs of three providers, for real agents to talk to.
 
-A stream ends with its connection, so that an agent can tell a clean end from a cut.
+Answers come in chunks, as from the providers: only then does every HTTP client tell a clean end from a cut.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class LoopbackServer(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
     server: LoopbackServer
 
     def do_POST(self) -> None:
@@ -70,15 +71,24 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         answer = self.server.answer_request(self.command, self.path, headers, body)
         self.send_response(answer.status)
-        for name, value in {"content-type": answer.media, "connection": "close", **answer.headers}.items():
+        # Node takes a reset for the end of an answer after which the connection was to be closed.
+        framing = {"transfer-encoding": "chunked"} | ({} if answer.cut else {"connection": "close"})
+        for name, value in {"content-type": answer.media, **framing, **answer.headers}.items():
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(answer.body)
+            self._send(answer)
         self.close_connection = True
         if answer.cut:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
             os.close(self.connection.detach())
+
+    def _send(self, answer: HttpReply) -> None:
+        """Send the body as one chunk. The empty chunk that ends it is missing where the connection is cut."""
+        if answer.body:
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(answer.body), answer.body))
+        if not answer.cut:
+            self.wfile.write(b"0\r\n\r\n")
 
     do_GET = do_HEAD = do_POST  # noqa: N815 - the names that the base class looks for
 
@@ -190,10 +200,10 @@ class ScriptedModel:
         return HttpReply(404, encode({"error": {"message": f"nothing is served at {plain}", "code": 404}}))
 
     def _reply(self, api: ProviderApi, path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
-        plain = path.partition("?")[0]
-        turn = api.read(plain, json.loads(body))
+        # The provider's own path: a failure that quotes it must not name the mode.
+        mode, _, plain = path.partition("?")[0].removeprefix("/").partition("/")
+        turn = api.read(f"/{plain}", json.loads(body))
         self._record(ServedRequest(path, headers, body, turn.task, turn.made, turn.aside))
-        mode = plain.split("/")[1]
         script = self._in_mode(mode, self._script(turn))
         self._wait(script.hold)
         self._think(script.think_s)

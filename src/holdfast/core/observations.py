@@ -19,15 +19,16 @@ _COST_MAX = 1e6
 
 
 class AgentTrouble(StrEnum):
-    """What an agent says went wrong."""
+    """What an agent says went wrong. An outage: its provider cannot be reached, or cannot answer. A session: the one to
+    resume is not known any more."""
 
     LIMIT = "limit"
+    OUTAGE = "outage"
     CONTEXT = "context"
     PERMISSION = "permission"
     AUTH = "auth"
-    OUTAGE = "outage"
-    MODEL = "model"
     CREDIT = "credit"
+    MODEL = "model"
     SESSION = "session"
     ERROR = "error"
 
@@ -131,6 +132,13 @@ class StreamSummary:
     waits: bool = False
     finished: bool = False
     denied: tuple[str, ...] = ()
+    has_last_word: bool = False
+    """Whether a stream of this kind that is whole ends with `AgentFinished` or with trouble. Plain output does not."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the stream ends without the last word that it should have: the agent did not come to its end."""
+        return self.has_last_word and not self.finished and self.trouble is None
 
     @property
     def spent(self) -> Spent:

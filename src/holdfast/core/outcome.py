@@ -1,7 +1,8 @@
 """How an attempt ended: what its process did, what its stream said and what git shows. A table; the first row counts.
 
 Exit codes and final words are hints. An agent that says it is done and changed nothing is not done; one that ends with
-status 0 after an error event failed; one that ran into a limit neither failed nor is to blame.
+status 0 after an error event failed; one whose stream lacks its last word did not finish, whatever it changed; one that
+ran into a limit, or whose provider could not be reached, neither failed nor is to blame.
 """
 
 from __future__ import annotations
@@ -29,14 +30,19 @@ class ProcessSign(StrEnum):
 
 
 class StreamSign(StrEnum):
-    """What the stream says: no trouble, something was refused on the way, or the trouble it ended in."""
+    """What the stream says: no trouble, something was refused on the way, no last word, or the trouble it ended in."""
 
     WELL = "well"
     DENIED = "denied"
+    UNFINISHED = "unfinished"
     LIMIT = "limit"
+    OUTAGE = "outage"
     CONTEXT = "context"
     PERMISSION = "permission"
     AUTH = "auth"
+    CREDIT = "credit"
+    MODEL = "model"
+    SESSION = "session"
     ERROR = "error"
 
 
@@ -75,14 +81,19 @@ _UNCHANGED = (WorkSign.UNCHANGED,)
 OUTCOMES = (
     OutcomeRow((ProcessSign.NOT_STARTED,), _ANY, OutcomeKind.BLOCKED, FailureKind.ENVIRONMENT),
     OutcomeRow(_STARTED, (StreamSign.LIMIT,), OutcomeKind.LIMITED, FailureKind.LIMIT),
+    OutcomeRow(_STARTED, (StreamSign.OUTAGE,), OutcomeKind.LIMITED, FailureKind.OUTAGE),
     OutcomeRow(_STARTED, (StreamSign.AUTH,), OutcomeKind.BLOCKED, FailureKind.AUTH),
+    OutcomeRow(_STARTED, (StreamSign.CREDIT,), OutcomeKind.BLOCKED, FailureKind.CREDIT),
+    OutcomeRow(_STARTED, (StreamSign.MODEL,), OutcomeKind.BLOCKED, FailureKind.MODEL),
     OutcomeRow(_STARTED, (StreamSign.PERMISSION,), OutcomeKind.BLOCKED, FailureKind.PERMISSION),
     OutcomeRow(_STARTED, (StreamSign.CONTEXT,), OutcomeKind.FAILED, FailureKind.CONTEXT),
+    OutcomeRow(_STARTED, (StreamSign.SESSION,), OutcomeKind.FAILED, FailureKind.SESSION),
     OutcomeRow((ProcessSign.TIMEOUT,), _ANY, OutcomeKind.FAILED, FailureKind.TIMEOUT),
     OutcomeRow((ProcessSign.STALLED,), _ANY, OutcomeKind.FAILED, FailureKind.STALLED),
     OutcomeRow((ProcessSign.SIGNAL,), _ANY, OutcomeKind.FAILED, FailureKind.KILLED),
     OutcomeRow((ProcessSign.STATUS,), _ANY, OutcomeKind.FAILED, FailureKind.AGENT),
     OutcomeRow(_OK, (StreamSign.ERROR,), OutcomeKind.FAILED, FailureKind.AGENT),
+    OutcomeRow(_OK, (StreamSign.UNFINISHED,), OutcomeKind.FAILED, FailureKind.UNFINISHED),
     OutcomeRow(_OK, (StreamSign.DENIED,), OutcomeKind.BLOCKED, FailureKind.PERMISSION, _UNCHANGED),
     OutcomeRow(_OK, _ANY, OutcomeKind.FAILED, FailureKind.NO_CHANGE, _UNCHANGED),
     OutcomeRow(_OK, _ANY, OutcomeKind.DONE),
@@ -96,6 +107,7 @@ _SIGNS = {
 }
 _HALTS = {
     FailureKind.LIMIT: OutcomeKind.LIMITED,
+    FailureKind.OUTAGE: OutcomeKind.LIMITED,
     FailureKind.PERMISSION: OutcomeKind.BLOCKED,
     FailureKind.AUTH: OutcomeKind.BLOCKED,
 }
@@ -146,6 +158,8 @@ def said_by(heard: StreamSummary, by_code: AgentTrouble | None = None) -> Stream
     )
     if trouble is not None:
         return StreamSign(trouble.value)
+    if heard.is_cut:
+        return StreamSign.UNFINISHED
     return StreamSign.DENIED if heard.denied else StreamSign.WELL
 
 
@@ -162,6 +176,16 @@ def _words(failure: FailureKind, exit_: Exit, heard: StreamSummary) -> str:
             return _with("the agent's credentials were refused", heard.message)
         case FailureKind.LIMIT:
             return _with("a limit of the agent's provider is reached", heard.message)
+        case FailureKind.OUTAGE:
+            return _with("the agent's provider could not be reached", heard.message)
+        case FailureKind.CREDIT:
+            return _with("the agent's provider wants to be paid first", heard.message)
+        case FailureKind.MODEL:
+            return _with("the agent's provider does not offer its model", heard.message)
+        case FailureKind.SESSION:
+            return _with("the agent does not know the session any more", heard.message)
+        case FailureKind.UNFINISHED:
+            return "the agent ended without its last word: its work may be half done"
     return _with(ending_words(exit_), heard.message)
 
 

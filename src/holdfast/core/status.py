@@ -91,10 +91,15 @@ class FailureKind(StrEnum):
     REJECTED = "rejected"
     ENVIRONMENT = "environment"
     LIMIT = "limit"
+    OUTAGE = "outage"
     CONTEXT = "context"
+    UNFINISHED = "unfinished"
+    SESSION = "session"
     BUDGET = "budget"
     PERMISSION = "permission"
     AUTH = "auth"
+    CREDIT = "credit"
+    MODEL = "model"
     SETUP = "setup"
 
 

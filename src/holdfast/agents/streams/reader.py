@@ -123,6 +123,10 @@ class _LineReader(ABC, Generic[_Read]):
 class StreamReader(_LineReader[Observation]):
     """Reads what one attempt's output means."""
 
+    def new_summary(self) -> StreamSummary:
+        """Return the summary to which what this reader observes is added."""
+        return StreamSummary(has_last_word=self._dialect is not None)
+
     def _read_event(self, dialect: StreamDialect, event: dict[str, Any]) -> Iterable[Observation]:
         return dialect.read(event)
 
@@ -164,11 +168,12 @@ def _amount(text: str) -> int:
 
 def observe_output(agent: Preset | None, output: bytes) -> StreamSummary:
     """Return what a whole output tells."""
-    summary = StreamSummary()
-    if agent is not None:
-        reader = StreamReader(agent.stream, agent.error_patterns())
-        for seen in (*reader.feed(output), *reader.close()):
-            summary.take(seen)
+    if agent is None:
+        return StreamSummary()
+    reader = StreamReader(agent.stream, agent.error_patterns())
+    summary = reader.new_summary()
+    for seen in (*reader.feed(output), *reader.close()):
+        summary.take(seen)
     return summary
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.agents.streams import log_entries as entries
 from holdfast.agents.streams.dialect import StreamDialect, mapping, rows, text
-from holdfast.core.observations import Activity, LogEntry, Observation
+from holdfast.core.observations import Activity, AgentFinished, LogEntry, Observation
 
 
 class VibeStream(StreamDialect):
@@ -17,9 +17,11 @@ class VibeStream(StreamDialect):
         """Yield what one message tells."""
         match text(event, "role"):
             case "assistant":
-                for call in rows(event, "tool_calls"):
+                calls, said = list(rows(event, "tool_calls")), text(event, "content")
+                for call in calls:
                     yield Activity(tool=text(call, "function", "name") or "a tool")
-                yield Activity(text=text(event, "content"))
+                # Who calls no tool says the last word: the conversation goes on only after a tool's result.
+                yield Activity(text=said) if calls or not said else AgentFinished(said)
             case "tool":
                 yield Activity(tool_done=True)
 

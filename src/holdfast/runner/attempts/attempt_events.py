@@ -24,8 +24,8 @@ from holdfast.runner.context import RunContext
 
 _MESSAGE_CHARS = 300
 _REFUSES_ROOT = re.compile(r"cannot be used with root")
-_SHUTS = (FailureKind.AUTH, FailureKind.ENVIRONMENT)
-"""What no other task of the same provider escapes: refused credentials, and a program that cannot be executed."""
+_SHUTS = (FailureKind.AUTH, FailureKind.CREDIT, FailureKind.ENVIRONMENT)
+"""What no other task of the same provider escapes: refused credentials, missing credit, and a program that cannot be executed."""
 
 
 def attempt_failed(

@@ -67,7 +67,7 @@ class StreamListener:
         )
         unreadable = stream == "raw" and not patterns.lines
         key, reader = context.agent_key(task), StreamReader(stream, patterns)
-        return cls(context.fleet, key, reader, recorded, unreadable)
+        return cls(context.fleet, key, reader, recorded, unreadable, reader.new_summary())
 
     def read(self) -> int:
         """Read the next piece and return how many bytes are left. Without new output nothing changes."""
