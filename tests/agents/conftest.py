@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.agent_project import AgentProject
-from tests.agents.real_agents import AIDER, CODEX, GEMINI, OPENCODE, QWEN, RealAgent
+from tests.agents.real_agents import AIDER, CLAUDE, CODEX, GEMINI, OPENCODE, QWEN, RealAgent
 from tests.scripted_model import Script, ScriptedModel
 from tests.support.runs import Fifo
 
@@ -19,12 +19,13 @@ from tests.support.runs import Fifo
     params=[
         CODEX,
         QWEN,
+        CLAUDE,
         *(pytest.param(agent, marks=pytest.mark.more_agents) for agent in (GEMINI, OPENCODE)),
     ],
     ids=lambda agent: agent.name,
 )
 def agent(request: pytest.FixtureRequest) -> RealAgent:
-    """Each of the agents with tools; `make test` has the first two."""
+    """Each of the agents with tools; `make test` has the first three."""
     return installed(request.param)
 
 
@@ -38,6 +39,12 @@ def aider() -> RealAgent:
 def codex() -> RealAgent:
     """Codex: the agent that starts fastest."""
     return installed(CODEX)
+
+
+@pytest.fixture
+def claude() -> RealAgent:
+    """Claude Code: the agent that tells most about its limits."""
+    return installed(CLAUDE)
 
 
 @pytest.fixture

@@ -56,6 +56,8 @@ class PluginHome:
             name: os.environ[name]
             for name in ("HOLDFAST_SANDBOX", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")
         }
+        # Otherwise a search for tools may come before the server, and a script does not search again.
+        kept["CLAUDE_CODE_MCP_STARTUP_WAIT_MS"] = "120000"
         return {"HOME": str(self.home), "PATH": path, "IS_SANDBOX": "1", **kept, **claude_variables(url)}
 
     def run(self, *words: str, url: str = "http://127.0.0.1:9") -> str:
@@ -80,7 +82,7 @@ class PluginHome:
 
 
 @pytest.fixture
-def claude(tmp_path: Path) -> PluginHome:
+def plugin(tmp_path: Path) -> PluginHome:
     """Claude Code with the plugin, installed from a folder as a user installs it from a clone."""
     installed(CLAUDE)
     pytest.importorskip("mcp")
@@ -121,17 +123,17 @@ def reached() -> Iterator[tuple[threading.Event, threading.Event]]:
     go_on.set()
 
 
-def test_the_plugin_passes_the_strict_validation(claude: PluginHome) -> None:
+def test_the_plugin_passes_the_strict_validation(plugin: PluginHome) -> None:
     """Whoever offers it in a marketplace gets no warning."""
-    assert "Validation passed" in claude.run(
-        "plugin", "validate", "--strict", str(claude.home.parent / "market")
+    assert "Validation passed" in plugin.run(
+        "plugin", "validate", "--strict", str(plugin.home.parent / "market")
     )
 
 
-def test_a_slash_command_and_the_hooks_of_the_plugin_run(claude: PluginHome) -> None:
+def test_a_slash_command_and_the_hooks_of_the_plugin_run(plugin: PluginHome) -> None:
     """`/holdfast:status` gives the model what the command prints; at the end of the session work is saved."""
     with ScriptedModel({}) as model:
-        said = claude.run(*claude.session("/holdfast:status"), url=model.url())
+        said = plugin.run(*plugin.session("/holdfast:status"), url=model.url())
         prompt = json.loads(model.requests[0].body)["messages"]
     events = [json.loads(line) for line in said.splitlines()]
     hooks = [(one["hook_event"], one["exit_code"]) for one in events if one.get("subtype") == "hook_response"]
@@ -140,10 +142,10 @@ def test_a_slash_command_and_the_hooks_of_the_plugin_run(claude: PluginHome) -> 
 
 
 def test_a_led_run_survives_its_leader(
-    claude: PluginHome, reached: tuple[threading.Event, threading.Event]
+    plugin: PluginHome, reached: tuple[threading.Event, threading.Event]
 ) -> None:
     """Kill -9 in the middle of a task; the next session opens the run, and finishes both tasks with the work so far."""
-    write(claude.project.path / "plan.yaml", PLAN)
+    write(plugin.project.path / "plan.yaml", PLAN)
     there, go_on = reached
 
     def wait(told: Conversation) -> dict[str, Any]:
@@ -154,26 +156,26 @@ def test_a_led_run_survives_its_leader(
     half = Call(
         f"{TOOL}checkpoint", lambda told: {"task": "one", "token": claimed(told)["token"], "progress": 50}
     )
-    first = (SEARCH, Call(f"{TOOL}open_run", {"plan_file": "plan.yaml", "jobs": 1}))
-    first += lead("one", half, Call(f"{TOOL}heartbeat", wait))
+    opened = Call(f"{TOOL}open_run", {"plan_file": "plan.yaml", "jobs": 1})
+    first = (SEARCH, opened, *lead("one", half, Call(f"{TOOL}heartbeat", wait)))
     second = (SEARCH, Call(f"{TOOL}open_run", {"jobs": 1}), *lead("one"), *lead("two"))
     scripts: Callable[[str], Script] = lambda prompt: Script(second if "Go on" in prompt else first)  # noqa: E731
-    with ScriptedModel(scripts) as model:
+    log = plugin.home / "killed.jsonl"
+    with ScriptedModel(scripts) as model, log.open("wb") as output:
         killed = subprocess.Popen(
-            claude.command(*claude.session("Lead the plan.")),
-            cwd=claude.project.path,
-            env=claude.env(model.url()),
+            plugin.command(*plugin.session("Lead the plan.")),
+            cwd=plugin.project.path,
+            env=plugin.env(model.url()),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=output,
             start_new_session=True,
         )
-        assert there.wait(120)
+        assert there.wait(120), log.read_text()
         os.killpg(killed.pid, signal.SIGKILL)
         killed.wait()
         go_on.set()
-        said = claude.run(*claude.session("Go on with the run."), url=model.url())
-    cli = Cli(claude.project.path)
-    assert cli.json("status")["run"]["status"] == "completed", said
-    tip = f"holdfast/{cli.json('status')['run']['run']}"
-    assert [claude.project.git("show", f"{tip}:{name}.txt") for name in ("one", "two")] == ["one", "two"]
+        said = plugin.run(*plugin.session("Go on with the run."), url=model.url())
+    assert Cli(plugin.project.path).json("status")["run"]["status"] == "completed", said
+    tip = "holdfast/01-two-parts"
+    assert [plugin.project.git("show", f"{tip}:{name}.txt") for name in ("one", "two")] == ["one", "two"]
     assert "50 %" in said

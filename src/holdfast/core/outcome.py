@@ -136,6 +136,8 @@ def judge_outcome(
     if halt is not None and exit_.reason is ExitReason.CANCELLED:
         return Outcome(_HALTS.get(halt.failure, OutcomeKind.FAILED), halt.failure, halt.error)
     sign, said = sign_of(exit_), said_by(heard, by_code)
+    if said is StreamSign.UNFINISHED and exit_.led:
+        said = StreamSign.WELL
     row = next(row for row in OUTCOMES if sign in row.signs and said in row.said and work in row.work)
     if row.failure is None:
         return Outcome(OutcomeKind.DONE)

@@ -99,7 +99,8 @@ class ClaudeStream(StreamDialect):
     def _system(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         if text(event, "subtype") == "api_retry":
             error = text(event, "error")
-            message = f"{error.replace('_', ' ') or 'failure'}, the request to the model is repeated"
+            words = "no answer" if error in ("", "unknown") else error.replace("_", " ")
+            message = f"{words}; the request to the model is repeated"
             seen = self._failure(error, message, event.get("error_status"))
             yield obs.Activity() if seen.trouble is obs.AgentTrouble.ERROR else seen
 
