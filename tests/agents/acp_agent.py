@@ -1,6 +1,7 @@
 """A small agent that speaks the Agent Client Protocol through its own library: what the adapter's tests talk to.
 
-Its only argument says how it behaves: `work`, `ask` (for permission to write outside, or what requests.json says), `limit`, `auth`, `hang`, `die`.
+Its only argument says how it behaves: `work`, `ask` (for permission to write outside, or what requests.json says), `limit`, `auth`, `hang`, `die`,
+`linger` (it works, and stays when its input ends), `end` (with the stop reason in end.txt), `forgotten` (it knows no session).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -42,6 +44,8 @@ class ScriptedAcpAgent:
 
     async def load_session(self, cwd: str, session_id: str, **_: Any) -> acp.LoadSessionResponse:
         """Go on with a session: its name is written into the work, for the test to see."""
+        if self._behaviour == "forgotten":
+            raise acp.RequestError.resource_not_found(session_id)
         self._cwd = Path(cwd)
         (self._cwd / "loaded.txt").write_text(session_id)
         return acp.LoadSessionResponse()
@@ -71,6 +75,8 @@ class ScriptedAcpAgent:
                 return acp.PromptResponse(stop_reason="cancelled")
             case "ask":
                 return await self._ask(session_id)
+            case "end":
+                return acp.PromptResponse(stop_reason=(self._cwd / "end.txt").read_text())  # type: ignore[arg-type]
         (self._cwd / "answer.txt").write_text(prompt[0].text)
         await self._client.session_update(session_id, acp.update_tool_call("t1", status="completed"))
         await self._client.session_update(session_id, acp.update_agent_message_text("All done."))
@@ -101,4 +107,8 @@ class ScriptedAcpAgent:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "linger":
+        Path("pid.txt").write_text(str(os.getpid()))
     asyncio.run(acp.run_agent(ScriptedAcpAgent(sys.argv[1])))  # type: ignore[arg-type]
+    if sys.argv[1] == "linger":
+        signal.pause()

@@ -9,10 +9,26 @@ from pathlib import Path
 
 import pytest
 
+from tests.agents.acp_adapters import CLAUDE_AGENT_ACP, CODEX_ACP
 from tests.agents.agent_project import AgentProject
-from tests.agents.real_agents import AIDER, CLAUDE, CODEX, GEMINI, OPENCODE, QWEN, RealAgent
+from tests.agents.json_agents import CLINE, DROID, PI
+from tests.agents.real_agents import (
+    AIDER,
+    CLAUDE,
+    CODEX,
+    COPILOT,
+    GEMINI,
+    GOOSE,
+    MINI,
+    OPENCODE,
+    QWEN,
+    VIBE,
+    RealAgent,
+)
 from tests.scripted_model import Script, ScriptedModel
 from tests.support.runs import Fifo
+
+NEWER_AGENTS = (CLAUDE_AGENT_ACP, CODEX_ACP, CLINE, DROID, PI)
 
 
 @pytest.fixture(
@@ -20,7 +36,10 @@ from tests.support.runs import Fifo
         CODEX,
         QWEN,
         CLAUDE,
-        *(pytest.param(agent, marks=pytest.mark.more_agents) for agent in (GEMINI, OPENCODE)),
+        *(
+            pytest.param(agent, marks=pytest.mark.more_agents)
+            for agent in (GEMINI, OPENCODE, GOOSE, COPILOT, VIBE, MINI, *NEWER_AGENTS)
+        ),
     ],
     ids=lambda agent: agent.name,
 )
@@ -33,6 +52,12 @@ def agent(request: pytest.FixtureRequest) -> RealAgent:
 def aider() -> RealAgent:
     """Aider: the agent without tools and without a stream."""
     return installed(AIDER)
+
+
+@pytest.fixture
+def opencode() -> RealAgent:
+    """The agent that makes a database in its home when it first starts."""
+    return installed(OPENCODE)
 
 
 @pytest.fixture

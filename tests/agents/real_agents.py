@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from holdfast.core.plan import AgentSpec
 
 HERE = Path(__file__).parent
@@ -29,13 +31,17 @@ CLAUDE_MODEL = "claude-sonnet-4-5"
 class RealAgent:
     """A coding agent that may be installed. `start` takes its program, a model's address and a home folder.
 
-    `node` is the oldest Node that it was seen to work with; 0 for an agent that needs none.
+    `node` is the oldest Node that it was seen to work with; 0 for an agent that needs none. A `plain` one prints no
+    events, only text. `resume` are the words that stand before the prompt to resume a `{session}`; none for an agent that
+    cannot.
     """
 
     name: str
     program: Path
     start: Callable[[Path, str, Path], AgentSpec]
     node: int = 0
+    plain: bool = False
+    resume: tuple[str, ...] = ()
 
     @property
     def missing(self) -> str:
@@ -49,6 +55,14 @@ class RealAgent:
         for folder in (home, home / "tmp"):
             folder.mkdir(parents=True, exist_ok=True)
         return self.start(self.program, url, home)
+
+    def resuming(self, spec: AgentSpec, session: str) -> AgentSpec:
+        """Return how a plan has the agent resume a session."""
+        words = tuple(word.replace("{session}", session) for word in self.resume)
+        prompt = -2 if spec.command[-2] == "-p" else -1
+        if "--" in spec.command:  # what comes behind it is the command of another program
+            prompt = spec.command.index("--")
+        return msgspec.structs.replace(spec, command=(*spec.command[:prompt], *words, *spec.command[prompt:]))
 
 
 @functools.cache
@@ -86,7 +100,7 @@ def _codex(program: Path, url: str, home: Path) -> AgentSpec:
 def _qwen(program: Path, url: str, home: Path) -> AgentSpec:
     fixed = ("--auth-type", "openai", "-m", _MODEL, "-y", "--output-format", "stream-json")
     env = _env(home, OPENAI_BASE_URL=f"{url}/v1", OPENAI_API_KEY=KEY)
-    env |= {"QWEN_CODE_NO_RELAUNCH": "true", "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1"}
+    env |= {"QWEN_CODE_NO_RELAUNCH": "true", "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1", "OPENAI_LOG": "info"}
     settings = {"general": {"disableAutoUpdate": True}, "privacy": {"usageStatisticsEnabled": False}}
     _settings(home / ".qwen", settings)
     return AgentSpec(command=(str(program), *fixed, "{brief}"), prompt="arg", env=env)
@@ -133,7 +147,8 @@ def _opencode(program: Path, url: str, home: Path) -> AgentSpec:
     names = {"model": f"fake/{_MODEL}", "small_model": f"fake/{_MODEL}"}
     config = {"provider": {"fake": provider}, "autoupdate": False, "share": "disabled", **names}
     env = _env(home, OPENCODE_CONFIG_CONTENT=json.dumps(config), OPENCODE_DISABLE_MODELS_FETCH="1")
-    command = (str(program), "run", "--format", "json", "--auto", "--dir", "{workspace}", "{brief}")
+    logs = ("--print-logs", "--log-level", "ERROR")
+    command = (str(program), "run", "--format", "json", *logs, "--auto", "--dir", "{workspace}", "{brief}")
     return AgentSpec(command=command, prompt="arg", env=env)
 
 
@@ -145,6 +160,7 @@ def _aider(program: Path, url: str, home: Path) -> AgentSpec:
         "no-check-update",
         "analytics-disable",
         "no-gitignore",
+        "no-show-release-notes",
     )
     fixed = [f"--{switch}" for switch in (*switches, "no-show-model-warnings", "no-auto-lint")]
     values = ("--model", f"openai/{_MODEL}", "--edit-format", "whole", "--map-tokens", "0")
@@ -159,6 +175,48 @@ def _aider(program: Path, url: str, home: Path) -> AgentSpec:
     env = _env(home, OPENAI_API_BASE=f"{url}/v1", OPENAI_API_KEY=KEY, LITELLM_LOCAL_MODEL_COST_MAP="True")
     command = (str(program), *fixed, *values, "--message-file", "{brief}")
     return AgentSpec(command=command, prompt="file", env=env)
+
+
+def _goose(program: Path, url: str, home: Path) -> AgentSpec:
+    env = _env(home, GOOSE_PROVIDER="openai", GOOSE_MODEL=_MODEL, OPENAI_HOST=url, OPENAI_API_KEY=KEY)
+    env |= {"GOOSE_MODE": "auto", "GOOSE_TELEMETRY_ENABLED": "false", "GOOSE_DISABLE_KEYRING": "1"}
+    env |= {"GOOSE_DISABLE_SESSION_NAMING": "true"}
+    command = (str(program), "run", "--output-format", "stream-json", "-i", "{brief}")
+    return AgentSpec(command=command, prompt="file", env=env)
+
+
+def _copilot(program: Path, url: str, home: Path) -> AgentSpec:
+    env = _env(
+        home, COPILOT_PROVIDER_BASE_URL=f"{url}/v1", COPILOT_PROVIDER_API_KEY=KEY, COPILOT_MODEL=_MODEL
+    )
+    env |= {"COPILOT_OFFLINE": "true", "COPILOT_AUTO_UPDATE": "false"}
+    command = (str(program), "--output-format", "json", "--allow-all", "-p", "{brief}")
+    return AgentSpec(command=command, prompt="arg", env=env)
+
+
+def _vibe(program: Path, url: str, home: Path) -> AgentSpec:
+    tables = {
+        "providers": {"name": "fake", "api_base": f"{url}/v1", "api_key_env_var": "MISTRAL_API_KEY"},
+        "models": {"name": _MODEL, "provider": "fake", "alias": "fake"},
+    }
+    lines = ['active_model = "fake"']
+    lines += [f"{one} = false" for one in ("enable_telemetry", "enable_update_checks", "enable_auto_update")]
+    for name, table in tables.items():
+        lines += [f"[[{name}]]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+    (home / ".vibe").mkdir(exist_ok=True)
+    (home / ".vibe" / "config.toml").write_text("\n".join(lines))
+    env = _env(home, MISTRAL_API_KEY=KEY, VIBE_API_RETRY_MAX_ELAPSED_TIME="10")
+    command = (str(program), "-p", "{brief}", "--output", "streaming", "--auto-approve", "--trust")
+    return AgentSpec(command=command, prompt="arg", env=env)
+
+
+def _mini(program: Path, url: str, home: Path) -> AgentSpec:
+    env = _env(home, OPENAI_API_BASE=f"{url}/v1", OPENAI_API_KEY=KEY, LITELLM_LOCAL_MODEL_COST_MAP="True")
+    env |= {"MSWEA_CONFIGURED": "true", "TYPER_STANDARD_TRACEBACK": "1"}
+    env |= {"MSWEA_COST_TRACKING": "ignore_errors", "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "3"}
+    # It puts words before the task; the model looks for the brief at the beginning of a line.
+    fixed = ("-y", "--exit-immediately", "-m", f"openai/{_MODEL}", "-t", "\n{brief}")
+    return AgentSpec(command=(str(program), *fixed), prompt="arg", env=env)
 
 
 def _settings(folder: Path, settings: Mapping[str, object]) -> None:
@@ -176,10 +234,24 @@ CODEX = RealAgent(
     "codex",
     _native(HERE, "@openai/codex", f"vendor/{platform.machine()}-unknown-linux-musl/bin/codex"),
     _codex,
+    resume=("resume", "{session}"),
 )
-QWEN = RealAgent("qwen", HERE / "node_modules" / ".bin" / "qwen", _qwen, node=20)
-CLAUDE = RealAgent("claude", _native(HERE, "@anthropic-ai/claude-code", "claude"), _claude)
-GEMINI = RealAgent("gemini", MORE / "node_modules" / ".bin" / "gemini", _gemini, node=20)
-OPENCODE = RealAgent("opencode", _native(MORE, "opencode", "bin/opencode"), _opencode)
-AIDER = RealAgent("aider", MORE / "venv" / "bin" / "aider", _aider)
-AGENTS = {agent.name: agent for agent in (CODEX, QWEN, CLAUDE, GEMINI, OPENCODE, AIDER)}
+_RESUME = ("--resume", "{session}")
+QWEN = RealAgent("qwen", HERE / "node_modules" / ".bin" / "qwen", _qwen, node=20, resume=_RESUME)
+CLAUDE = RealAgent("claude", _native(HERE, "@anthropic-ai/claude-code", "claude"), _claude, resume=_RESUME)
+QWEN_0_15 = RealAgent(
+    "qwen-0.15.10", MORE / "older" / "node_modules" / ".bin" / "qwen", _qwen, node=20, resume=_RESUME
+)
+GEMINI = RealAgent("gemini", MORE / "node_modules" / ".bin" / "gemini", _gemini, node=20, resume=_RESUME)
+OPENCODE = RealAgent(
+    "opencode", _native(MORE, "opencode", "bin/opencode"), _opencode, resume=("-s", "{session}")
+)
+AIDER = RealAgent("aider", MORE / "venv" / "bin" / "aider", _aider, plain=True)
+GOOSE = RealAgent("goose", _native(MORE, "@aaif/goose-binary", "bin/goose"), _goose)
+COPILOT = RealAgent("copilot", _native(MORE, "@github/copilot", "copilot"), _copilot)
+VIBE = RealAgent("vibe", MORE / "vibe" / "bin" / "vibe", _vibe)
+MINI = RealAgent("mini-swe-agent", MORE / "mini" / "bin" / "mini", _mini, plain=True)
+AGENTS = {
+    agent.name: agent
+    for agent in (CODEX, QWEN, CLAUDE, QWEN_0_15, GEMINI, OPENCODE, AIDER, GOOSE, COPILOT, VIBE, MINI)
+}

@@ -3,7 +3,7 @@
 Each case is one run against the scripted model. Standard output and standard error go to one file, as in an
 attempt's log. Machine paths and ports are replaced. Of an agent that had to be killed only the first lines are kept:
 one that repeats itself says nothing new. `streams/index.json` says how each run ended; `exit` is null where the agent
-was killed after a minute.
+was killed after a minute, or after two and a half where it needs longer.
 """
 
 from __future__ import annotations
@@ -24,28 +24,37 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from holdfast.agents.presets import builtin_presets
 from holdfast.core.plan import AgentSpec
-from tests.agents.real_agents import AGENTS, CODEX, HERE, RealAgent
-from tests.agents.recordings import STREAMS, preset_of
+from tests.agents.acp_adapters import CLAUDE_AGENT_ACP, CODEX_ACP
+from tests.agents.json_agents import CLINE, DROID, OPENHANDS, PI
+from tests.agents.real_agents import AGENTS as OLDER, CODEX, HERE, RealAgent
+from tests.agents.recordings import STREAMS, heard, preset_of
 from tests.scripted_model import ModelFault, Script, ScriptedModel, Shell, Write
 
 PATIENCE_S = 60.0
+_LONGER_S: Mapping[str, float] = {"cline": 150.0, "droid": 150.0, "openhands": 150.0}
+"""These repeat a request for longer than a minute before they say why it failed."""
 LINES_MAX = 400
 LINES_OF_KILLED = 40
+NEWER = (CLAUDE_AGENT_ACP, CODEX_ACP, CLINE, DROID, PI, OPENHANDS)
+AGENTS = {**OLDER, **{agent.name: agent for agent in NEWER}}
 BRIEF = "# Task T1: Greet\n\nWrite greeting.txt.\n"
 _PATCH = "*** Begin Patch\n*** Add File: greeting.txt\n+hello\n*** End Patch"
 _WORK = Script((Write("greeting.txt", "hello\n"), Shell("cat greeting.txt")), say="Wrote greeting.txt.")
+_NOISE = '"type":"session.background_tasks_changed"'  # Copilot writes it dozens of times, with nothing in it
+_BUN_ROOT = "/$bunfs/root/"
+"""Where a program made with Bun believes that its own files are, on every machine."""
 _VERSION = re.compile(r"\d+\.\d+(?:\.\d+)*(?:-[\w.]+)?")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingCase:
-    """One recording: what the model does, and the mode of the server."""
+    """One recording: what the model does, and the mode of the server. `resumed` is the home of the session to resume."""
 
     served: str
     mode: str = "ok"
     script: Script = _WORK
+    resumed: str = ""
 
 
 _SERVED: Mapping[ModelFault, str] = {
@@ -98,6 +107,11 @@ _CODEX_ONLY: Mapping[str, RecordingCase] = {
     )
 }
 
+_SESSIONS: Mapping[str, RecordingCase] = {
+    "resumed": RecordingCase("after the work, its session resumed: a text", resumed="home"),
+    "unknown-session": RecordingCase("nothing: the session to resume is of another home", resumed="other"),
+}
+
 
 def main(names: list[str]) -> int:
     """Record every case of the named agents, or those that are named: `codex`, `codex-patch`, `'*-late-cut'`."""
@@ -115,7 +129,8 @@ def main(names: list[str]) -> int:
 
 
 def _cases(agent: RealAgent) -> Mapping[str, RecordingCase]:
-    return {**CASES, **_CODEX_ONLY} if agent is CODEX else CASES
+    more = {**(_CODEX_ONLY if agent is CODEX else {}), **(_SESSIONS if agent.resume else {})}
+    return {**CASES, **more}
 
 
 def _is_named(names: list[str], agent: RealAgent, case: str) -> bool:
@@ -134,21 +149,31 @@ def record_run(
     """Record one run of an agent in a scratch folder, and how it ended. Return its row of the index."""
     workspace, home, before = root / "workspace", root / "home", len(model.requests)
     spec = agent.spec(model.url(case.mode), home)
+    if case.resumed:
+        first = agent.spec(model.url(), root / case.resumed)
+        spec = agent.resuming(spec, _session(agent, first, workspace))
     version, started = _version(agent, spec, workspace), time.time()
-    code = _run(spec, workspace, root / "output")
+    code = _run(spec, workspace, root / "output", _LONGER_S.get(agent.name, PATIENCE_S))
     entry: dict[str, object] = {"agent": preset_of(agent.name), "case": name, "version": version}
     entry |= {"exit": code, "seconds": round(time.time() - started), "served": case.served}
     entry |= {"requests": len(model.requests) - before, "started_at": int(started)}
     places = {str(workspace): "/workspace", str(home): "/home/user", str(HERE): "/agents", str(root): "/"}
+    places |= {sys.base_prefix: "/python"}
     # Without the mode, whose name would tell a reader what it should find out.
     places |= {model.url(case.mode): "http://127.0.0.1:8000"}
     places |= {url.split(":")[2].split("/")[0]: "8000" for url in (model.url(), model.url("refused"))}
     output = (root / "output").read_bytes().decode(errors="replace")
-    plain = builtin_presets()[preset_of(agent.name)].stream == "raw"
-    file = f"{agent.name}-{name}.{'txt' if plain else 'jsonl'}"
+    file = f"{agent.name}-{name}.{'txt' if agent.plain else 'jsonl'}"
     (STREAMS / file).write_text("".join(_kept(_scrubbed(output, places), code)))
     _index(file, entry)
     return entry
+
+
+def _session(agent: RealAgent, spec: AgentSpec, workspace: Path) -> str:
+    """Return the session of a run that is not recorded itself."""
+    output = workspace.parent / "first"
+    _run(spec, workspace, output)
+    return heard(output.read_bytes(), preset_of(agent.name)).session
 
 
 @contextmanager
@@ -163,7 +188,7 @@ def scratch_folder() -> Iterator[Path]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _run(spec: AgentSpec, workspace: Path, output: Path) -> int | None:
+def _run(spec: AgentSpec, workspace: Path, output: Path, patience_s: float = PATIENCE_S) -> int | None:
     """Return the exit code, None when it had to be killed. What it printed is in `output`."""
     brief = BRIEF if spec.prompt == "arg" else str(workspace.parent / "brief.md")
     argv = [word.replace("{brief}", brief).replace("{workspace}", str(workspace)) for word in spec.command]
@@ -180,7 +205,7 @@ def _run(spec: AgentSpec, workspace: Path, output: Path) -> int | None:
             start_new_session=True,
         )
         try:
-            return process.wait(PATIENCE_S)
+            return process.wait(patience_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -208,7 +233,7 @@ def _version(agent: RealAgent, spec: AgentSpec, workspace: Path) -> str:
 
 
 def _kept(text: str, code: int | None) -> list[str]:
-    lines = text.splitlines(keepends=True)
+    lines = [line for line in text.splitlines(keepends=True) if _NOISE not in line]
     if code is None:
         return lines[:LINES_OF_KILLED]
     if len(lines) > LINES_MAX:
@@ -219,6 +244,7 @@ def _kept(text: str, code: int | None) -> list[str]:
 
 
 def _scrubbed(text: str, places: Mapping[str, str]) -> str:
+    text = text.replace(_BUN_ROOT, "/")
     for place, neutral in places.items():
         text = re.sub(rf"(?<=:){place}\b" if place.isdigit() else re.escape(place), neutral, text)
     return text

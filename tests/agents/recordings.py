@@ -9,7 +9,9 @@ from typing import Any
 
 from holdfast.agents.presets import builtin_presets
 from holdfast.agents.streams.reader import StreamReader
+from holdfast.core.facts import Exit, ExitReason
 from holdfast.core.observations import StreamSummary
+from holdfast.core.outcome import Outcome, WorkSign, judge_outcome
 
 STREAMS = Path(__file__).parent / "streams"
 
@@ -62,3 +64,48 @@ def case_of(name: str) -> str:
     """Return what a recorded agent was served."""
     written = name.removeprefix("mini-").removeprefix(f"{agent_of(name)}-").partition(".")[0]
     return str(index()[name].get("case") or written)
+
+
+def did_without(name: str) -> bool:
+    """Whether the fault met only what the agent can do without.
+
+    aider gets all the work in one answer. What fails after it is the message for its commit.
+    """
+    return agent_of(name) == "aider" and case_of(name).startswith("late-")
+
+
+HIDDEN = frozenset(
+    f"{name}.jsonl"
+    for name in (
+        "copilot-late-refusal",
+        "copilot-refusal",
+        "droid-late-eof",
+        "goose-late-eof",
+        "goose-late-refusal",
+        "vibe-late-refusal",
+        "vibe-refusal",
+    )
+)
+"""Where an agent prints nothing that tells a failed last answer from a good one. Only ever shortened.
+
+No reader can find out what is not there. What such an agent leaves is judged by the checks of its task.
+"""
+
+
+def exit_with(code: int | None) -> Exit:
+    """Return how an agent ended; one that had to be ended fell silent."""
+    if code is None:
+        return Exit(token="t", reason=ExitReason.STALLED, code=-15)
+    return Exit(token="t", reason=ExitReason.EXITED, code=code)
+
+
+def judged(stream: bytes, agent: str, code: int | None) -> Outcome:
+    """Return how an attempt ended that changed something, printed this and ended with this status."""
+    exit_ = exit_with(code)
+    by_code = builtin_presets()[agent].error_patterns().of_exit(exit_.code)
+    return judge_outcome(exit_, heard(stream, agent), WorkSign.CHANGED, by_code=by_code)
+
+
+def outcome_of(name: str) -> Outcome:
+    """Return how a recorded attempt ended."""
+    return judged((STREAMS / name).read_bytes(), agent_of(name), recorded()[name])

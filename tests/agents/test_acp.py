@@ -102,10 +102,56 @@ def test_a_stop_cancels_the_turn(tmp_path: Path) -> None:
     assert json.loads(out.splitlines()[-1]) == {"type": "acp.done", "stop_reason": "cancelled"}
 
 
+def test_a_launcher_and_the_agent_behind_it_end_with_the_turn(tmp_path: Path) -> None:
+    """A launcher passes no signal on; what it launched ends all the same, and nobody sees a traceback."""
+    words = [*ADAPTER, "--", "sh", "-c", '"$@"; :', "launcher", *AGENT, "linger"]
+    done = subprocess.run(words, cwd=tmp_path, input=b"Write the answer", capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert not Path("/proc", (tmp_path / "pid.txt").read_text()).exists()
+
+
+@pytest.mark.parametrize("reason", ["refusal", "cancelled", "max_tokens", "max_turn_requests"])
+def test_only_the_end_of_a_turn_is_a_success(tmp_path: Path, reason: str) -> None:
+    """A turn that stopped for another reason is no last word, whatever had been done by then."""
+    (tmp_path / "end.txt").write_text(reason)
+    code, lines = told(tmp_path, "end")
+    assert code != 0
+    assert (heard(lines).finished, heard(lines).trouble is None) == (False, False)
+
+
+def test_a_stop_reason_that_nobody_knows_is_no_success() -> None:
+    """A newer protocol may have more of them; in doubt the work is not done."""
+    found = heard([{"type": "acp.done", "stop_reason": "paused"}])
+    assert (found.finished, found.trouble) == (False, AgentTrouble.ERROR)
+
+
 def test_a_session_is_loaded_where_the_agent_can(tmp_path: Path) -> None:
     """Native resume: the agent goes on with its own conversation."""
     told(tmp_path, "work", "--session", "session-0")
     assert (tmp_path / "loaded.txt").read_text() == "session-0"
+
+
+def test_a_session_that_the_agent_forgot_is_known_by_its_code(tmp_path: Path) -> None:
+    """A fresh agent can then go on instead."""
+    code, lines = told(tmp_path, "forgotten", "--session", "session-0")
+    assert (code, heard(lines).trouble) == (1, AgentTrouble.SESSION)
+
+
+def test_the_usage_before_an_error_is_not_counted() -> None:
+    """Codex calls its context full when a request did not fit; nobody was charged for that."""
+    used: list[dict[str, Any]] = [
+        {"type": "acp.usage", "tokens": 1050},
+        {"type": "acp.usage", "tokens": 258400},
+    ]
+    assert heard([*used, {"type": "acp.error", "code": -32603, "message": "no room"}]).tokens == 1050
+    assert heard([*used, {"type": "acp.done", "stop_reason": "end_turn"}]).tokens == 258400
+
+
+def test_an_http_status_in_the_details_of_an_error_is_read() -> None:
+    """Each agent names it in a way of its own; without telling words it says what went wrong."""
+    for detail in ('{"http_status_code":503}', '{"status": 503}', '{"statusCode":503}'):
+        error = {"type": "acp.error", "code": -32603, "message": "Internal error", "detail": detail}
+        assert heard([error]).trouble is AgentTrouble.OUTAGE
 
 
 def test_without_a_command_the_error_says_where_it_goes(tmp_path: Path) -> None:

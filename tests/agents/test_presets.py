@@ -26,6 +26,12 @@ KNOWN = [
     "gemini-acp",
     "qwen-acp",
     "opencode-acp",
+    "claude-agent-acp",
+    "codex-acp",
+    "cline",
+    "droid",
+    "pi",
+    "openhands",
 ]
 VALUES = Placeholders("/brief.md", "the brief", "/work", "a", 1, "01-run")
 
@@ -67,7 +73,7 @@ def test_a_native_resume_names_the_session(name: str) -> None:
     """The agent's own session id is in the argv; permissions are the same as for a fresh start."""
     preset = builtin_presets()[name]
     words = invoke_agent(preset, Placeholders("/b", "b", "/w", "a", 2, "r", session="S-1")).argv
-    assert "S-1" in words
+    assert [word for word in words if word.endswith("S-1")]
     assert set(preset.permissions) <= set(words)
 
 
@@ -79,6 +85,14 @@ def test_a_plan_changes_a_preset() -> None:
     words = invoke_agent(agent, VALUES).argv
     assert words[words.index("-m") : words.index("-m") + 4] == ("-m", "gpt-x", "-c", "a=b")
     assert (agent.stream, agent.env) == ("codex", {"A": "1"})
+
+
+def test_a_command_in_the_place_of_a_presets_needs_only_its_own_program() -> None:
+    """The adapter may be wherever the plan says; nothing by the name that the preset knows must be installed."""
+    spec = AgentSpec(preset="codex-acp", command=("holdfast", "acp", "--", "/opt/my-adapter"))
+    agent = find_agent("mine", {"mine": spec}, builtin_presets())
+    assert agent is not None
+    assert (builtin_presets()["codex-acp"].needed_program, agent.needed_program) == ("codex-acp", "holdfast")
 
 
 def test_a_command_of_the_plans_own_is_plain() -> None:

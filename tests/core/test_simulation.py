@@ -30,7 +30,8 @@ FAULTS = (
     "append on a full disk", "effect on a full disk", "work uncollected on a full disk", "resumed on a full disk",
     "append of a stale runner refused", "effect of a stale runner refused",
     "clock jump", "clock jump while dead", "suspend",
-    "limit", "limit of a validator", "needs person", "work waits", "refused",
+    "limit", "limit of a validator", "outage", "outage of a validator", "outage told", "probe", "answered", "session lost",
+    "model refused", "needs person", "work waits", "refused",
     "amended under a runner", "amendment refused", "decided PlanAmended", "retried with a hint",
     "branch had moved", "branch deleted", "commit by somebody", "commit lost", "rewind by somebody",
     "rewind under a runner", "squash by somebody", "journal rebuilt", "decided RunAdopted", "decided RunAbandoned",
@@ -112,7 +113,9 @@ def test_a_jump_of_the_clock_changes_no_decision(jump: float) -> None:
 
 def _timeless(events: list[ev.Event]) -> list[ev.Event]:
     parked = [event for event in events if isinstance(event, ev.ProviderParked)]
-    return [msgspec.structs.replace(event, until=0.0) if event in parked else event for event in events]
+    return [
+        msgspec.structs.replace(event, until=0.0, since=0.0) if event in parked else event for event in events
+    ]
 
 
 def test_the_story_of_a_seed_can_be_read(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,11 +19,13 @@ from tests.scripted_model.json_schema import example_of, kind_of
 from tests.scripted_model.script import Action, Call, Conversation, ModelFault, Script, Shell, Write
 
 _TASK = re.compile(r"^\W*Task ([A-Za-z0-9][A-Za-z0-9._-]*)", re.MULTILINE)
-_WRITERS = ("write_file", "write", "Write", "create_file")
+_WRITERS = ("write_file", "write", "Write", "create_file", "Create")
 _SHELLS = ("exec_command", "shell_command", "shell", "run_shell_command", "bash", "Bash", "run_command")
+_MORE_SHELLS = ("Execute", "run_commands", "terminal")
 _PATCH = "apply_patch"
 _PATH_PARAMETERS = ("file_path", "filePath", "path")
-_COMMAND_PARAMETERS = ("cmd", "command")
+_COMMAND_PARAMETERS = ("cmd", "command", "commands")
+_SUBMIT = re.compile(r"`(echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT)`")
 _ANSWER_TOOL = "respond_in_schema"
 _TITLE = re.compile(
     r"title generator|isNewTopic|(?:generate|write|create|come up with) an? [^.\n]{0,40}(?:title|session name)",
@@ -32,6 +34,12 @@ _TITLE = re.compile(
 _FOLDER = re.compile(
     r"(?:<cwd>|currently working in the directory: |Working directory: |Workspace Directories:\*\*\n\s*- )([^\n<]+)"
 )
+
+
+def task_of(prompt: str) -> str:
+    """Return the task that a prompt is about, or an empty string."""
+    found = _TASK.search(prompt)
+    return found[1] if found else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +86,7 @@ class ModelTurn:
     @property
     def task(self) -> str:
         """The task that the brief in the prompt is about, or an empty string."""
-        found = _TASK.search(self.prompt)
-        return found[1] if found else ""
+        return task_of(self.prompt)
 
     @property
     def answer_tool(self) -> str:
@@ -121,6 +128,13 @@ class ModelReply:
     refused: bool = False
     running_usage: bool = False
 
+    @property
+    def meaning(self) -> str:
+        """What the model does, for people."""
+        if self.call is None:
+            return f"says {self.text!r}"
+        return f"calls {self.call.tool} {json.dumps(dict(self.call.arguments))}"
+
 
 @dataclass(frozen=True, slots=True)
 class StreamedReply:
@@ -132,13 +146,17 @@ class StreamedReply:
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """What goes back to the agent. `cut` resets the connection after the body instead of closing it."""
+    """What goes back to the agent. `cut` resets the connection after the body instead of closing it.
+
+    `meaning` is what it says, for people.
+    """
 
     status: int
     body: bytes
     headers: Mapping[str, str] = field(default_factory=dict)
     media: str = "application/json"
     cut: bool = False
+    meaning: str = ""
 
 
 class ProviderApi(Protocol):
@@ -186,6 +204,9 @@ def _step(turn: ModelTurn, script: Script) -> tuple[str, ToolCall | None]:
         return _in_words(script), None
     if turn.made < len(script.actions):
         return "", _call(turn, script.actions[turn.made])
+    if turn.made == len(script.actions) and (submit := _SUBMIT.search(turn.prompt)):
+        # mini-swe-agent takes no text for an end: its prompt names the command that ends the work.
+        return "", _shell_call(turn, submit[1])
     return (script.say if turn.schema is None else _in_schema(script.say, turn.schema)), None
 
 
@@ -217,15 +238,15 @@ def _call(turn: ModelTurn, action: Action) -> ToolCall:
 
 
 def _shell_call(turn: ModelTurn, command: str) -> ToolCall:
-    shell = _first(turn, _SHELLS)
+    shell = _first(turn, _SHELLS + _MORE_SHELLS)
     if shell is None:
         raise MissingToolError(
             f"no shell among the agent's tools: {', '.join(turn.tools)}",
             "let the agent use its tools, or add the name of its shell to tests.scripted_model.exchange",
         )
     key = next((key for key in _COMMAND_PARAMETERS if shell.accepts(key)), "command")
-    words = ["bash", "-lc", command] if shell.takes_list(key) else command
-    return ToolCall(shell.name, shell.filled({key: words}))
+    listed = [command] if key == "commands" else ["bash", "-lc", command]
+    return ToolCall(shell.name, shell.filled({key: listed if shell.takes_list(key) else command}))
 
 
 def _named_call(turn: ModelTurn, action: Call) -> ToolCall:

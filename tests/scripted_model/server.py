@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from holdfast.views.text import count
 from tests.scripted_model.exchange import (
     HttpReply,
     MissingToolError,
@@ -32,7 +33,7 @@ from tests.scripted_model.wording import STREAM, encode
 
 _LOOPBACK = "127.0.0.1"
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-_CUT_SHORT = ModelReply("I will begin by", None, 0, 0)
+_BEGINNING = "I will begin by"
 
 Scripts = Mapping[str, Script] | Callable[[str], Script]
 """The script of each task by its id, or a function from the prompt to the script."""
@@ -123,12 +124,21 @@ class ScriptedModel:
     `url("refused")` is at a port of its own, where nobody listens. In a script, that fault closes the model's own port,
     for all its scripts, as soon as an agent was told to do the last action before it.
 
-    `models` are the names in the list of models; a reply is given under any name.
+    `models` are the names in the list of models; a reply is given under any name. `notice` is told of every request and
+    its answer in a line.
     """
 
-    def __init__(self, scripts: Scripts, *, models: tuple[str, ...] = ("fake-1",), port: int = 0) -> None:
+    def __init__(
+        self,
+        scripts: Scripts,
+        *,
+        models: tuple[str, ...] = ("fake-1",),
+        port: int = 0,
+        notice: Callable[[str], None] | None = None,
+    ) -> None:
         self._scripts = scripts
         self._models = models
+        self._notice = notice
         self._requests: list[ServedRequest] = []
         self._faults: Counter[tuple[str, str]] = Counter()
         self._told_in_words: Counter[str] = Counter()
@@ -189,6 +199,12 @@ class ScriptedModel:
         return any(request.made >= made for request in wanted)
 
     def _answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
+        answer = self._answer_to(method, path, headers, body)
+        if self._notice is not None:
+            self._notice(f"{method} {path}: {answer.meaning or answer.status}")
+        return answer
+
+    def _answer_to(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
         plain = path.partition("?")[0]
         if method == "HEAD":
             return HttpReply(200, b"")
@@ -199,28 +215,33 @@ class ScriptedModel:
             return besides
         return HttpReply(404, encode({"error": {"message": f"nothing is served at {plain}", "code": 404}}))
 
-    def _reply(self, api: ProviderApi, path: str, headers: Mapping[str, str], body: bytes) -> HttpReply:
+    def _reply(self, api: ProviderApi, path: str, sent: Mapping[str, str], body: bytes) -> HttpReply:
         # The provider's own path: a failure that quotes it must not name the mode.
         mode, _, plain = path.partition("?")[0].removeprefix("/").partition("/")
         turn = api.read(f"/{plain}", json.loads(body))
-        self._record(ServedRequest(path, headers, body, turn.task, turn.made, turn.aside))
+        self._record(ServedRequest(path, sent, body, turn.task, turn.made, turn.aside))
         script = self._in_mode(mode, self._script(turn))
         self._wait(script.hold)
         self._think(script.think_s)
         if script.fault and self._fails(script, mode, turn):
             answer = self._failure(api, turn, script, script.fault)
+            answer = replace(answer, meaning=f"fails: {script.fault} ({answer.status})")
         else:
             answer = self._next_step(api, turn, script, mode)
-        return replace(answer, headers={**answer.headers, **script.headers})
+        about = (
+            "beside the work" if turn.aside else f"{turn.task or 'no task'}, {count(turn.made, 'call')} made"
+        )
+        headers = {**answer.headers, **script.headers}
+        return replace(answer, headers=headers, meaning=f"{about}: {answer.meaning}")
 
     def _failure(self, api: ProviderApi, turn: ModelTurn, script: Script, fault: ModelFault) -> HttpReply:
         if fault is ModelFault.REFUSED:
             self._server.refuse_connections()
+        begun = ModelReply(_BEGINNING, None, *script.tokens, number=self._number())
         if fault is ModelFault.REFUSAL:
-            return _worded(api, turn, replace(_CUT_SHORT, refused=True, number=self._number()))
+            return _worded(api, turn, replace(begun, refused=True))
         if fault in (ModelFault.CUT, ModelFault.EOF, ModelFault.REFUSED):
-            half = _worded(api, turn, replace(_CUT_SHORT, number=self._number()), half=True)
-            return replace(half, cut=fault is not ModelFault.EOF)
+            return replace(_worded(api, turn, begun, half=True), cut=fault is not ModelFault.EOF)
         return api.fail(turn, fault, int(time.time()) + script.resets_in_s, script.resets_in_s)
 
     def _next_step(self, api: ProviderApi, turn: ModelTurn, script: Script, mode: str) -> HttpReply:
@@ -228,13 +249,14 @@ class ScriptedModel:
             reply = replace(reply_to(turn, script), number=self._number())
         except MissingToolError as error:
             # Not a status that agents retry, so that the reason is the last thing in their output.
-            return HttpReply(400, encode({"error": {"message": error.message, "code": 400}}))
+            body = encode({"error": {"message": error.message, "code": 400}})
+            return HttpReply(400, body, meaning=f"fails: {error.message}")
         if not turn.aside:
             if script.fault is ModelFault.REFUSED and self._made(turn, mode) + 1 >= script.after:
                 # Before the answer goes out, so that the agent cannot come back first.
                 self._server.refuse_connections()
             self._count_words(turn, mode)
-        return _worded(api, turn, reply)
+        return replace(_worded(api, turn, reply), meaning=reply.meaning)
 
     def _count_words(self, turn: ModelTurn, mode: str) -> None:
         with self._change:

@@ -125,6 +125,11 @@ class Trial:
         """Return the events of one kind that this trial saw."""
         return [event for event in self.events if isinstance(event, kind)]
 
+    def recorded(self, kind: type[ev.Event]) -> list[Any]:
+        """Return the events of one kind in the journal, whichever runner wrote them."""
+        with open_project_journal(self.project.open()) as journal:
+            return [stored.event for stored in journal.events(self.run) if isinstance(stored.event, kind)]
+
     def violations(self) -> list[Violation]:
         """Return the invariants that the run at rest violates."""
         repo, stored, state = self.project.open(), self.stored(), self.state()

@@ -36,6 +36,32 @@ def codex(script: str, **more: Any) -> dict[str, Any]:
     return {"command": ["sh", "-c", script], "stream": "codex", **more}
 
 
+def claude(script: str, **more: Any) -> dict[str, Any]:
+    """Return an agent of a plan that speaks Claude Code's stream."""
+    return {"command": ["sh", "-c", script], "stream": "claude", **more}
+
+
+def answers(text: str = "on it", tokens: int = 5) -> dict[str, Any]:
+    """Return the event with which Claude Code passes on what its model said."""
+    message = {"id": text, "content": [{"type": "text", "text": text}], "usage": {"input_tokens": tokens}}
+    return {"type": "assistant", "session_id": "S-1", "message": message}
+
+
+def refused(status: int, words: str = "") -> dict[str, Any]:
+    """Return the event with which Claude Code gives up after an answer with an HTTP status."""
+    said = words or f"API Error: {status}"
+    return {
+        "type": "result",
+        "subtype": "success",
+        "is_error": True,
+        "api_error_status": status,
+        "result": said,
+    }
+
+
+FINISHED = {"type": "result", "subtype": "success", "is_error": False, "result": "done"}
+
+
 def once(marker: Path, first: str, then: str) -> str:
     """Return shell text that does one thing the first time, ever, and another thing after."""
     return f"if mkdir {marker} 2>/dev/null; then {first}; else {then}; fi"

@@ -65,6 +65,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     lines: PatternTable = {}
     fallback: str = ""
     native_resume: bool = False
+    first_alone: bool = False
 
     @property
     def needed_program(self) -> str:
@@ -102,6 +103,8 @@ def with_changes(name: str, base: Preset, changes: Mapping[str, Any], where: str
     """Return a preset with some keys replaced. Tables such as `env` and `errors` are merged key by key."""
     known = msgspec.to_builtins(base)
     merged = dict(known)
+    if changes.get("command"):
+        merged["program"] = ""  # that of the command which is replaced
     for key, value in changes.items():
         old = known.get(key)
         merged[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value

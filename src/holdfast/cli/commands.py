@@ -61,6 +61,8 @@ COMMANDS: dict[str, Command] = {
     "export": Command("other systems", "write a run in another system's own files"),
     "mirror": Command("other systems", "keep another system's files up to date"),
     "tick": Command("other systems", "tick landed tasks in the list that the plan was made from"),
+    "agents": Command("agents", "show the agents that Holdfast knows, and which are installed"),
+    "agents try": Command("agents", "let an agent do one tiny task, and show what was read of its stream"),
     "report": Command("agents", "for agents: tell how far you are"),
     "acp": Command("agents", "for plans: run an agent that speaks the Agent Client Protocol"),
     "mcp": Command("agents", "for agents: report, or lead a run, over MCP"),

@@ -71,7 +71,7 @@ def _value(names: Any, details: dict[str, Any]) -> str:
         return ""
     if choices := details.get("choices"):
         return "=" + ",".join(map(str, choices))
-    if name == "--agent":
+    if name in ("--agent", "agent"):
         return "=" + ",".join(agent_names(builtin_presets()))
     if name in ("run", "task"):
         return str(name)

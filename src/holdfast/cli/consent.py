@@ -122,6 +122,11 @@ def _require_planner(journal: Journal, digest: str, agent: str, presets: Presets
     journal.confirm_plan(digest, time.time())
 
 
+def show_agent(name: str, agent: Preset) -> None:
+    """Print how an agent is started and what it gets, on standard error."""
+    _print([], [*_agent(name, agent)])
+
+
 def show_consent(plan: Plan, presets: Presets, checkout: Path, sandbox: SandboxSetting | None = None) -> None:
     """Print everything that a plan would run, on standard error; what is new since the last agreement has a `+`."""
     tasks = sum(len(stage.tasks) for stage in plan.stages)

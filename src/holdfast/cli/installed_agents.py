@@ -54,7 +54,7 @@ def find_installed_agents(presets: Presets) -> list[InstalledAgent]:
     if not names:
         return []
     with ThreadPoolExecutor(max_workers=len(names)) as pool:
-        versions = list(pool.map(lambda name: _version(name, presets[name]), names))
+        versions = list(pool.map(lambda name: version_of(name, presets[name]), names))
     found = [
         InstalledAgent(
             name=name,
@@ -87,7 +87,7 @@ def _recorded_otherwise(preset: Preset, version: str) -> tuple[str, ...]:
     return () if not version or preset.was_recorded_with(version) else preset.recorded
 
 
-def _version(name: str, preset: Preset) -> str:
+def version_of(name: str, preset: Preset) -> str:
     """Return the version that an agent gives; empty if it gives none in time. Nobody agreed to what agents.toml defines."""
     known = builtin_presets().get(name)
     if not preset.version or known is None or preset.version != known.version:

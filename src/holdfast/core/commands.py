@@ -6,6 +6,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from holdfast.core import events as ev
+from holdfast.core.projection import Spent
 from holdfast.core.status import AttemptKind
 
 
@@ -37,6 +38,8 @@ class StartAttempt(msgspec.Struct, frozen=True):
     provider: str = ""
     session: str = ""
     fresh_because: str = ""
+    probes: bool = False
+    session_before: Spent = Spent()
 
 
 class CheckTask(msgspec.Struct, frozen=True):
@@ -51,6 +54,7 @@ class ValidateTask(msgspec.Struct, frozen=True):
 
     task: str
     attempt: int
+    probes: bool = False
 
 
 class LandTasks(msgspec.Struct, frozen=True):
@@ -101,8 +105,8 @@ def intents(command: Command, token: str, at: float = 0.0) -> list[ev.Event]:
             return [ev.StageClosing(stage=stage)]
         case CheckTask(task, attempt):
             return [ev.ChecksStarted(task=task, attempt=attempt)]
-        case ValidateTask(task, attempt):
-            return [ev.ValidationStarted(task=task, attempt=attempt)]
+        case ValidateTask(task, attempt, probes):
+            return [ev.ValidationStarted(task=task, attempt=attempt, probes=probes)]
         case LandTasks(tasks):
             return [ev.LandingStarted(task=task, attempt=attempt) for task, attempt in tasks]
         case HandOver(task, start):
@@ -116,7 +120,7 @@ def undo_intents(command: Command) -> list[ev.Event]:
     match command:
         case StartAttempt(task=task, attempt=attempt):
             return [ev.AttemptLost(task=task, attempt=attempt, cause="not launched")]
-        case CheckTask(task, attempt) | ValidateTask(task, attempt):
+        case CheckTask(task, attempt) | ValidateTask(task, attempt, _):
             return [ev.ChecksInterrupted(task=task, attempt=attempt)]
         case LandTasks(tasks):
             return [ev.LandingInterrupted(task=task, attempt=attempt) for task, attempt in tasks]

@@ -52,23 +52,28 @@ from holdfast.core.commands import (
     StartAttempt,
     ValidateTask,
 )
+from holdfast.core.native_resume import session_for, session_spending, wants_session
 from holdfast.core.people import (
     PERSON,
-    has_new_answer,
     is_being_handed_over,
     needed_from_person,
     start_by_hand,
     waits_for_person,
 )
-from holdfast.core.projection import Taken, TaskRow
+from holdfast.core.projection import Spent, Taken, TaskRow
 from holdfast.core.provider_limits import (
     NEVER,
     available_agent,
+    awaited_start,
+    awaited_validation,
     earliest_start,
     earliest_validation,
+    is_any_parked,
+    is_probe_due,
     limits_in_the_way,
     parked_validators,
     provider_of,
+    validating_providers,
 )
 from holdfast.core.retry import kind_of_next_attempt, reason_to_give_up
 from holdfast.core.state import RunState
@@ -88,12 +93,13 @@ def decide(state: RunState, now: float) -> list[Command]:
         return [] if _in_flight(state) else [RecordEvent(_stopped(state))]
     if abandoned := list(_abandonments(state)):
         return abandoned
-    commands: list[Command] = [*_checks(state, now), *_landings(state), *_hand_overs(state)]
+    probed = set[str]()
+    commands: list[Command] = [*_checks(state, now, probed), *_landings(state), *_hand_overs(state)]
     if not state.row.pausing and is_base_in_the_way(state):
         commands += base_moves(state)
     elif not state.row.pausing:
         commands += _stage_moves(state)
-        commands += _attempts(state, now)
+        commands += _attempts(state, now, probed)
     if commands or _in_flight(state) or next_wake(state, now) is not None:
         return commands
     return [RecordEvent(_ending(state, now))]
@@ -103,9 +109,10 @@ def leads_on(commands: Sequence[Command]) -> bool:
     """Tell whether `decide` may return more once the intents of these commands are applied.
 
     A decision without an effect leads to another one. So does a hand-over: work that waited for its checks, and held others
-    back, is the person's then. Other effects lead on by their results, which are events.
+    back, is the person's then. So does a probe: it takes the place of tasks that now wait for it. Other effects lead on by their
+    results, which are events.
     """
-    return any(type(command) in (RecordEvent, HandOver) for command in commands)
+    return any(type(one) in (RecordEvent, HandOver) or getattr(one, "probes", False) for one in commands)
 
 
 def next_wake(state: RunState, now: float) -> float | None:
@@ -119,33 +126,29 @@ def next_wake(state: RunState, now: float) -> float | None:
 
 
 def _wakes(state: RunState) -> Iterator[float]:
-    """Yield when each waiting task may start. With `on_limit: stop`, parked tasks never wake."""
-
-    def wakes(free: float) -> bool:
-        return free < NEVER and state.plan.limits.on_limit == "wait"
-
+    """Yield when each waiting task may start, if it will by itself."""
     starts = () if check_is_unrunnable(state) else _failed(state)
     for task in starts:
-        free = earliest_start(state, task)
-        if not free or wakes(free):
+        free = awaited_start(state, task)
+        if free < NEVER:
             yield max(task.not_before, free)
     for task in state.awaiting_checks.values():
-        free = earliest_validation(state, task)
-        if wakes(free) if free else task.latest.validate_at:
+        free = awaited_validation(state, task)
+        if free < NEVER:
             yield max(task.latest.validate_at, free)
-    if not state.row.parked:
+    if not is_any_parked(state):
         return  # Only the clock and the end of a limit come without an event.
     working = [stage for stage in state.current_stages if _takes_work(state, stage)]
     new = [] if check_is_unrunnable(state) else [*_retryable(state), *_parked_tasks(state, working)]
     for task in new:
-        free = earliest_start(state, task)
-        if wakes(free):
+        free = awaited_start(state, task)
+        if free < NEVER:
             yield free
 
 
 def _parked_tasks(state: RunState, stages: Iterable[str]) -> list[TaskRow]:
     """Return the new tasks that only a provider's limit keeps from starting."""
-    if not state.row.parked:
+    if not is_any_parked(state):
         return []
     return [
         task
@@ -170,15 +173,23 @@ def _in_flight(state: RunState) -> bool:
 # -- Finished work ------------------------------------------------------------------------------------------
 
 
-def _checks(state: RunState, now: float) -> Iterator[Command]:
+def _checks(state: RunState, now: float, probed: set[str]) -> Iterator[Command]:
     for task in state.awaiting_checks.values():
         if not task.latest.checks_succeeded and state.checks_of(task.id):
             yield CheckTask(task.id, task.attempt)
         elif state.specs[task.id].validators:
             if max(task.latest.validate_at, earliest_validation(state, task)) <= now:
-                yield ValidateTask(task.id, task.attempt)
+                yield from _validation(state, task, probed)
         else:
             yield RecordEvent(ev.TaskVerified(task=task.id, attempt=task.attempt))
+
+
+def _validation(state: RunState, task: TaskRow, probed: set[str]) -> Iterator[Command]:
+    """Let validators start, unless another one finds out just now whether a provider of theirs works again."""
+    asked = {name for name in validating_providers(state, task) if is_probe_due(state, name)}
+    if asked.isdisjoint(probed):
+        probed |= asked
+        yield ValidateTask(task.id, task.attempt, probes=bool(asked))
 
 
 def _landings(state: RunState) -> Iterator[Command]:
@@ -226,8 +237,8 @@ def _stage_moves(state: RunState) -> Iterator[Command]:
 # -- New attempts -------------------------------------------------------------------------------------------
 
 
-def _attempts(state: RunState, now: float) -> Iterator[Command]:
-    """Fill the free workspaces."""
+def _attempts(state: RunState, now: float, probed: set[str]) -> Iterator[Command]:
+    """Fill the free workspaces. A provider that is tried again gets one agent: a probe."""
     free = state.jobs - len(state.active)
     if free <= 0:
         return
@@ -239,13 +250,17 @@ def _attempts(state: RunState, now: float) -> Iterator[Command]:
         yield RecordEvent(
             ev.VerificationRestarted(task=task.id, attempt=task.attempt, workspace_number=number)
         )
-    for task in islice(_candidates(state, now), free):
+    for task in islice(_candidates(state, now, probed), free):
         if task.taken is not None:
             workspace = _workspace(state, task, "", used)
             used.add(workspace)
             yield _given_attempt(task, task.taken, workspace)
             continue
-        agent = available_agent(state, task, now) or ""
+        agent = available_agent(state, task, now, probed) or ""
+        provider = provider_of(state, agent).provider
+        probes = is_probe_due(state, provider)
+        if probes:
+            probed.add(provider)
         workspace = _workspace(state, task, agent, used)
         start = task.carry or state.row.tip
         session, why = session_for(state, task, agent, workspace, start)
@@ -257,9 +272,11 @@ def _attempts(state: RunState, now: float) -> Iterator[Command]:
             start=start,
             attempt_kind=kind_of_next_attempt(task),
             agent=agent,
-            provider=provider_of(state, agent).provider,
+            provider=provider,
             session=session,
             fresh_because=why,
+            probes=probes,
+            session_before=session_spending(task) if session else Spent(),
         )
 
 
@@ -303,36 +320,6 @@ def _verifiable_again(state: RunState) -> list[TaskRow]:
     ]
 
 
-def wants_session(state: RunState, task: TaskRow, agent: str) -> bool:
-    """Whether to resume the agent's session, if there is one. Never on a first attempt.
-
-    An agent that asked a person is told the answer in its own session, if it has one.
-    """
-    if task.attempt == 0 or task.taken is not None:
-        return False
-    provider = provider_of(state, agent)
-    return state.native_resume or provider.native or (provider.resumable and has_new_answer(task))
-
-
-def session_for(state: RunState, task: TaskRow, agent: str, workspace: int, start: str) -> tuple[str, str]:
-    """Return the session that the next attempt resumes, or else an empty one and why it cannot.
-
-    An agent remembers files as it left them, in the folder where it left them: neither may have changed.
-    """
-    if not wants_session(state, task, agent):
-        return "", ""
-    last = task.latest
-    obstacles = {
-        f"{agent} cannot resume a session": not provider_of(state, agent).resumable,
-        "no session of the last attempt is known": not last.session,
-        f"the last attempt was {last.agent}'s": last.agent != agent,
-        "its workspace is in use": last.session_workspace != workspace,
-        "its workspace has changed since": last.session_commit != start,
-    }
-    why = next((words for words, holds in obstacles.items() if holds), "")
-    return ("", why) if why else (last.session, "")
-
-
 def check_is_unrunnable(state: RunState) -> bool:
     """Tell whether a check could not be executed, and has not held since: until then no other agent is paid for work that
     nobody can check. What is under way may finish."""
@@ -346,14 +333,14 @@ def _check_was_unrunnable(task: TaskRow) -> bool:
     return last is not None and last.kind is FailureKind.UNRUNNABLE and last.attempt == task.attempt
 
 
-def _candidates(state: RunState, now: float) -> Iterator[TaskRow]:
-    """Yield what may start now. A task whose providers are all parked keeps its place.
+def _candidates(state: RunState, now: float, probed: set[str]) -> Iterator[TaskRow]:
+    """Yield what may start now. A task whose providers are all parked, or get their probe just now, keeps its place.
 
     A check that cannot be executed holds agents back, who are paid; what a person gave anew may be just what it waits for.
     """
 
     def has_agent(task: TaskRow) -> bool:
-        return available_agent(state, task, now) is not None
+        return available_agent(state, task, now, probed) is not None
 
     if state.on_hold:
         yield from (task for task in state.on_hold.values() if _is_given(state, task))
@@ -365,7 +352,9 @@ def _candidates(state: RunState, now: float) -> Iterator[TaskRow]:
         yield from filter(has_agent, _retryable(state))
     for stage in state.current_stages:
         if state.ready[stage] and _takes_work(state, stage):
-            yield from state.ready_tasks(stage, state.jobs, has_agent if state.row.parked else None)
+            found = state.ready_tasks(stage, state.jobs, has_agent if is_any_parked(state) else None)
+            # What was found first may have become the probe that the others wait for.
+            yield from (task for task in found if not probed or has_agent(task))
 
 
 def _failed(state: RunState) -> Iterator[TaskRow]:

@@ -11,8 +11,16 @@ from typing import Literal
 import msgspec
 
 from holdfast.core.plan import Plan
-from holdfast.core.projection import LandingConflict, PastFailure, Report
-from holdfast.core.status import AttemptKind, FailureKind, Gate, NetworkAccess, SandboxLevel, SandboxMechanism
+from holdfast.core.projection import LandingConflict, PastFailure, Report, Spent
+from holdfast.core.status import (
+    AttemptKind,
+    FailureKind,
+    Gate,
+    NetworkAccess,
+    ParkReason,
+    SandboxLevel,
+    SandboxMechanism,
+)
 from holdfast.core.stored_names import BranchName, Id, ObjectName, RunBranch
 
 
@@ -208,10 +216,12 @@ class TickingEnded(Event, frozen=True):
 
 
 class ProviderParked(Event, frozen=True):
-    """A provider's limit is reached: nothing starts through it for `wait_s` from `clock` on, the run's own clock.
+    """A provider's limit is reached, or it is out of reach: nothing starts through it for `wait_s` from `clock` on, the run's
+    own clock. With `probe`, one agent tries first then.
 
     `until` is the wall time at which the limit should end, for a later runner. `hits` counts the limits since work last
-    went well through this provider; `words` is for people. `reckoned`: a new runner only shortened the wait.
+    went well through this provider; `words` is for people. `reckoned`: a new runner only shortened the wait. An outage lasts
+    `since` that wall time, `began` on the run's clock, with `error` as its last words; `tell`: it lasts so long that people are told.
     """
 
     provider: str
@@ -221,13 +231,31 @@ class ProviderParked(Event, frozen=True):
     hits: int = 1
     words: str = ""
     reckoned: bool = False
+    reason: ParkReason = ParkReason.LIMIT
+    probe: bool = False
+    since: float = 0.0
+    began: float = 0.0
+    error: str = ""
+    tell: bool = False
 
 
-class ProviderShut(Event, frozen=True):
-    """A provider refuses our credentials: nothing starts through it until a runner attaches again."""
+class ProviderAnswered(Event, frozen=True):
+    """The agent that tried first was answered: the others may start. `tell`: people were told of the outage that is over."""
 
     provider: str
     words: str = ""
+    tell: bool = False
+
+
+class ProviderShut(Event, frozen=True):
+    """A provider refuses our credentials, or wants to be paid: nothing starts through it until a runner attaches again.
+
+    With `agent`, only that one is refused, for its model; others of the provider go on.
+    """
+
+    provider: str
+    words: str = ""
+    agent: str = ""
 
 
 class BaseCheckStarted(Event, frozen=True):
@@ -301,7 +329,8 @@ class AttemptStarted(AttemptEvent, frozen=True):
     """Intent: an agent gets a workspace, checked out at `start`.
 
     `agent` works through `provider` and continues its own `session`, if any; if that was impossible, `fresh_because` says why.
-    `at` is the wall time, for people.
+    `at` is the wall time, for people. `probes`: it finds out whether its provider works again. `session_before` is what the
+    session had used before.
     """
 
     token: str
@@ -313,6 +342,8 @@ class AttemptStarted(AttemptEvent, frozen=True):
     session: str = ""
     fresh_because: str = ""
     at: float = 0.0
+    probes: bool = False
+    session_before: Spent = Spent()
 
 
 class AttemptDone(AttemptEnded, frozen=True):
@@ -339,12 +370,13 @@ class AttemptFailed(AttemptEnded, frozen=True):
 
 
 class AttemptLimited(AttemptEnded, frozen=True):
-    """The attempt ended at a limit of its provider. It charges nothing; the task waits for the end of the limit."""
+    """The attempt ended at a limit of its provider, or in an outage. It charges nothing; the task waits for the end of that."""
 
     provider: str
     error: str
     carry: ObjectName = ""
     duration_s: float = 0.0
+    reason: ParkReason = ParkReason.LIMIT
 
 
 class AttemptBlocked(AttemptEnded, frozen=True):
@@ -474,7 +506,9 @@ class ChecksInterrupted(AttemptEvent, frozen=True):
 
 
 class ValidationStarted(AttemptEvent, frozen=True):
-    """Intent: the validators without a score run."""
+    """Intent: the validators without a score run. `probes`: they find out whether a provider works again."""
+
+    probes: bool = False
 
 
 class ValidatorScored(AttemptEvent, frozen=True):

@@ -136,6 +136,11 @@ class StreamSummary:
     """Whether a stream of this kind that is whole ends with `AgentFinished` or with trouble. Plain output does not."""
 
     @property
+    def shows_work(self) -> bool:
+        """Whether a model has answered: it spoke, called a tool or used tokens."""
+        return bool(self.text or self.tool or self.tokens or self.finished)
+
+    @property
     def is_cut(self) -> bool:
         """Whether the stream ends without the last word that it should have: the agent did not come to its end."""
         return self.has_last_word and not self.finished and self.trouble is None

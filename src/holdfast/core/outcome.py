@@ -110,6 +110,18 @@ _HALTS = {
     FailureKind.OUTAGE: OutcomeKind.LIMITED,
     FailureKind.PERMISSION: OutcomeKind.BLOCKED,
     FailureKind.AUTH: OutcomeKind.BLOCKED,
+    FailureKind.CREDIT: OutcomeKind.BLOCKED,
+    FailureKind.MODEL: OutcomeKind.BLOCKED,
+}
+
+_TROUBLE_WORDS = {
+    FailureKind.CONTEXT: "the agent ran out of its context window",
+    FailureKind.AUTH: "the agent's credentials were refused",
+    FailureKind.LIMIT: "a limit of the agent's provider is reached",
+    FailureKind.OUTAGE: "the agent's provider cannot be reached",
+    FailureKind.CREDIT: "the agent's account has no credit",
+    FailureKind.MODEL: "the agent's model is unknown or not allowed",
+    FailureKind.SESSION: "the agent does not know the session any more",
 }
 
 
@@ -134,7 +146,8 @@ def judge_outcome(
     `by_code` is what the exit status means by the agent's own convention, if its stream says nothing better.
     """
     if halt is not None and exit_.reason is ExitReason.CANCELLED:
-        return Outcome(_HALTS.get(halt.failure, OutcomeKind.FAILED), halt.failure, halt.error)
+        end = _HALTS.get(halt.failure, OutcomeKind.FAILED)
+        return Outcome(end, halt.failure, _words_of_trouble(halt.failure, halt.error) or halt.error)
     sign, said = sign_of(exit_), said_by(heard, by_code)
     if said is StreamSign.UNFINISHED and exit_.led:
         said = StreamSign.WELL
@@ -172,23 +185,15 @@ def _words(failure: FailureKind, exit_: Exit, heard: StreamSummary) -> str:
         case FailureKind.PERMISSION:
             wanted = ", ".join(heard.denied) or heard.message or "more than it may"
             return f"the agent was not allowed what it wanted: {wanted}"
-        case FailureKind.CONTEXT:
-            return _with("the agent ran out of its context window", heard.message)
-        case FailureKind.AUTH:
-            return _with("the agent's credentials were refused", heard.message)
-        case FailureKind.LIMIT:
-            return _with("a limit of the agent's provider is reached", heard.message)
-        case FailureKind.OUTAGE:
-            return _with("the agent's provider could not be reached", heard.message)
-        case FailureKind.CREDIT:
-            return _with("the agent's provider wants to be paid first", heard.message)
-        case FailureKind.MODEL:
-            return _with("the agent's provider does not offer its model", heard.message)
-        case FailureKind.SESSION:
-            return _with("the agent does not know the session any more", heard.message)
         case FailureKind.UNFINISHED:
             return "the agent ended without its last word: its work may be half done"
-    return _with(ending_words(exit_), heard.message)
+    return _words_of_trouble(failure, heard.message) or _with(ending_words(exit_), heard.message)
+
+
+def _words_of_trouble(failure: FailureKind, message: str) -> str:
+    """Return what trouble of an agent means, with its own message; empty for a failure that is none."""
+    words = _TROUBLE_WORDS.get(failure)
+    return _with(words, message) if words else ""
 
 
 def ending_words(exit_: Exit) -> str:

@@ -20,9 +20,28 @@ PromptMode = Literal["file", "stdin", "arg"]
 OnLimit = Literal["wait", "stop"]
 ResumeMode = Literal["continue", "clean"]
 """Where the attempt after one that was cut short begins: at its half-done work, or where that one began."""
-Occasion = Literal["finished", "needs_decision", "waiting_limit", "question", "task_abandoned", "task_failed"]
+Occasion = Literal[
+    "finished", "needs_decision", "waiting_limit", "outage", "question", "task_abandoned", "task_failed"
+]
 """What a notification may be about."""
-STREAMS = ("raw", "claude", "codex", "gemini", "goose", "opencode", "copilot", "vibe", "acp")
+STREAMS = (
+    "raw",
+    "claude",
+    "codex",
+    "gemini",
+    "goose",
+    "opencode",
+    "qwen",
+    "aider",
+    "copilot",
+    "vibe",
+    "mini-swe-agent",
+    "acp",
+    "cline",
+    "droid",
+    "pi",
+    "openhands",
+)
 """The event streams that have a reader; `raw` is plain output."""
 PORTS_MAX = 20
 """The most ports that a plan may want for each workspace."""

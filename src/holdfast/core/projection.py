@@ -18,6 +18,7 @@ from holdfast.core.status import (
     FailureKind,
     Gate,
     NetworkAccess,
+    ParkReason,
     RunStatus,
     SandboxLevel,
     SandboxMechanism,
@@ -49,7 +50,10 @@ class PastFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One failed attempt: what went wrong and the evidence for the next one."""
+    """One failed attempt: what went wrong and the evidence for the next one.
+
+    `session_lost`: it resumed an agent's session that could not go on; it is not charged, and a fresh agent comes next.
+    """
 
     attempt: int
     kind: FailureKind
@@ -57,6 +61,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: str = ""
     check: str = ""
     tree: ObjectName = ""
+    session_lost: bool = False
 
 
 class AttemptCommit(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +88,11 @@ class NoScore(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Parked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A provider through which nothing starts: until the run's clock is at `not_before`, or for all of one epoch."""
+    """A provider through which nothing starts: until the run's clock is at `not_before`, or for all of one epoch.
+
+    `probe`: then one agent tries first, and the others wait for what it finds. An outage lasts `since` that wall time, and
+    `began` at that time on the run's clock; it ended the last agent with `error`, and people were `told` of it if it lasts.
+    """
 
     until: float = 0.0
     not_before: float = 0.0
@@ -91,6 +100,12 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hits: int = 0
     words: str = ""
     shut_in: int = -1
+    reason: ParkReason = ParkReason.LIMIT
+    probe: bool = False
+    since: float = 0.0
+    began: float = 0.0
+    error: str = ""
+    told: bool = False
 
 
 class Halt(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +187,10 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     provider: str = ""
     resumed_session: str = ""
     """The agent's session that the attempt continues; empty for a fresh agent."""
+    session_before: Spent = Spent()
+    """What that session had used, by its stream, when the attempt began: some agents count on from there."""
+    probes: bool = False
+    """Whether it, or its validators, find out if a parked provider works again."""
     head: ObjectName = ""
     """The commit of its finished work: what is checked and merged."""
     tree: ObjectName = ""
@@ -369,6 +388,9 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     worked_s: float = 0.0
     """How long agents worked, all together."""
     parked: dict[str, Parked] = {}
+    """The providers through which nothing starts, or that nothing went well through since."""
+    shut_agents: dict[str, Parked] = {}
+    """The agents that do not start although others of their provider may."""
     reattached: int = msgspec.field(name="adopted", default=0)
     """How many agents a later runner took over."""
     adopting: str = ""

@@ -26,6 +26,8 @@ class FailureClass(StrEnum):
 
 CUT_SHORT = (FailureKind.KILLED, FailureKind.TIMEOUT, FailureKind.STALLED)
 """An attempt that failed in one of these ways did not come to its own end. Neither did one that was lost."""
+SESSION_ENDS = (FailureKind.SESSION, FailureKind.CONTEXT)
+"""What ends an agent's own session for good: it is gone, or full. An attempt that resumed it is not charged for that."""
 _CLASSES = {
     FailureKind.KILLED: FailureClass.TRANSIENT,
     FailureKind.TIMEOUT: FailureClass.TRANSIENT,
@@ -103,9 +105,10 @@ def reason_to_give_up(task: TaskRow, limits: Limits) -> str:
 def makes_no_progress(task: TaskRow) -> bool:
     """Tell whether the last two attempts failed in the same way on the same tree: a third would only cost money.
 
-    Trouble of the machine says nothing about the work, and failures before the user's reset do not count.
+    Trouble of the machine says nothing about the work, and neither failures before the user's reset count nor those of a resumed
+    session that could not go on.
     """
-    recent = task.failures[task.forgiven :][-2:]
+    recent = [failure for failure in task.failures[task.forgiven :] if not failure.session_lost][-2:]
     if len(recent) < 2 or not recent[0].tree:
         return False
     before, last = recent

@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 
 from holdfast.core import events as ev
 from holdfast.core.projection import BaseCheck, Origin, Parked, RunRow, StageRow
-from holdfast.core.status import BaseStatus, RunStatus, StageStatus
+from holdfast.core.status import BaseStatus, ParkReason, RunStatus, StageStatus
 from holdfast.core.task_transitions import IllegalEventError
 
 
@@ -161,18 +161,39 @@ def _ticking_ended(run: RunRow, event: ev.TickingEnded) -> None:
 
 def _provider_parked(run: RunRow, event: ev.ProviderParked) -> None:
     run.clock = max(run.clock, event.clock)
+    before = run.parked.get(event.provider, Parked())
+    if before.shut_in == run.epoch:
+        return  # It refuses us, and no wait will change that.
     parked = Parked(
         until=event.until,
         not_before=event.clock + event.wait_s,
         wait_s=event.wait_s,
         hits=event.hits,
         words=event.words,
+        reason=event.reason,
+        probe=event.probe,
+        since=event.since,
+        began=event.began,
+        error=event.error,
+        told=event.tell or (before.told and before.since == event.since),
     )
     run.parked = {**run.parked, event.provider: parked}
 
 
+def _provider_answered(run: RunRow, event: ev.ProviderAnswered) -> None:
+    """An outage is over. A limit may return at once: how often it was reached is kept until work goes well."""
+    before = run.parked.get(event.provider)
+    run.parked = {name: parked for name, parked in run.parked.items() if name != event.provider}
+    if before is not None and before.reason is ParkReason.LIMIT:
+        run.parked[event.provider] = replace(before, probe=False)
+
+
 def _provider_shut(run: RunRow, event: ev.ProviderShut) -> None:
-    run.parked = {**run.parked, event.provider: Parked(words=event.words, shut_in=run.epoch)}
+    shut = Parked(words=event.words, shut_in=run.epoch)
+    if event.agent:
+        run.shut_agents = {**run.shut_agents, event.agent: shut}
+    else:
+        run.parked = {**run.parked, event.provider: shut}
 
 
 def _base_check_started(run: RunRow, event: ev.BaseCheckStarted) -> None:
@@ -231,6 +252,7 @@ RUN_EVENTS: dict[type[ev.Event], RunRule] = {
     ev.TickingStarted: RunRule(fold=_ticking_started),
     ev.TickingEnded: RunRule(fold=_ticking_ended),
     ev.ProviderParked: RunRule(fold=_provider_parked),
+    ev.ProviderAnswered: RunRule(fold=_provider_answered),
     ev.ProviderShut: RunRule(fold=_provider_shut),
     ev.BaseCheckStarted: RunRule(fold=_base_check_started),
     ev.BaseCheckInterrupted: RunRule(fold=_base_check_interrupted),

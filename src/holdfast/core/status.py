@@ -68,6 +68,13 @@ TASK_IS_OVER = TASK_IS_SETTLED | {TaskStatus.ABANDONED}
 """In these statuses nothing more is done about a task unless a person decides so."""
 
 
+class ParkReason(StrEnum):
+    """Why nothing starts through a provider: its limit is reached, or it cannot be reached or cannot answer."""
+
+    LIMIT = "limit"
+    OUTAGE = "outage"
+
+
 Gate = Literal["entry", "exit"]
 
 

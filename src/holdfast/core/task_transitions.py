@@ -50,7 +50,7 @@ from holdfast.core.projection import (
     Spent,
     TaskRow,
 )
-from holdfast.core.retry import delay_after
+from holdfast.core.retry import SESSION_ENDS, delay_after
 from holdfast.core.status import AttemptKind, FailureKind, TaskStatus
 
 
@@ -90,6 +90,8 @@ def _attempt_started(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attem
         agent=event.agent,
         provider=event.provider,
         resumed_session=event.session,
+        session_before=event.session_before,
+        probes=event.probes,
         started_at=event.at,
     )
     task.base = base_of_attempt(task, event.start)
@@ -113,9 +115,11 @@ def _attempt_done(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptD
     task.summary, task.set_aside = event.summary, ""
     add_time(run, task, event.duration_s)
     task.commits.append(AttemptCommit(attempt=event.attempt, commit=event.head, kind=attempt.kind))
-    # Work went well through this provider: its next limit is a first one again.
+    # Work went well through this provider, and with this model: its next limit is a first one again.
     if attempt.provider in run.parked:
         run.parked = {name: parked for name, parked in run.parked.items() if name != attempt.provider}
+    if attempt.agent in run.shut_agents:
+        run.shut_agents = {name: shut for name, shut in run.shut_agents.items() if name != attempt.agent}
 
 
 def _attempt_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptFailed) -> None:
@@ -218,10 +222,12 @@ def _snapshot_saved(run: RunRow, limits: Limits, task: TaskRow, event: ev.Snapsh
     task.latest.snapshot = event.commit
 
 
-def _checks_started(
-    run: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksStarted | ev.ValidationStarted
-) -> None:
-    task.latest.checking = True
+def _checks_started(run: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksStarted) -> None:
+    task.latest.checking, task.latest.probes = True, False
+
+
+def _validation_started(run: RunRow, limits: Limits, task: TaskRow, event: ev.ValidationStarted) -> None:
+    task.latest.checking, task.latest.probes = True, event.probes
 
 
 def _checks_succeeded(run: RunRow, limits: Limits, task: TaskRow, event: ev.ChecksSucceeded) -> None:
@@ -404,13 +410,13 @@ def _task_inherited(run: RunRow, limits: Limits, task: TaskRow, event: ev.TaskIn
 def _fail(task: TaskRow, kind: FailureKind, error: str, detail: str, check: str = "", tree: str = "") -> None:
     _leave_workspace(task)
     people.end_given(task)
-    # A person's own work costs the agents nothing.
-    task.charged += task.latest.kind is not AttemptKind.PERSON
+    # A person's own work costs the agents nothing, and neither does a session that could not go on.
+    session_lost = bool(task.latest.resumed_session) and kind in SESSION_ENDS
+    task.charged += task.latest.kind is not AttemptKind.PERSON and not session_lost
     task.error = error
     task.latest.prepared = ""
-    task.failures.append(
-        Failure(attempt=task.attempt, kind=kind, error=error, detail=detail, check=check, tree=tree)
-    )
+    failure = Failure(attempt=task.attempt, kind=kind, error=error, detail=detail, check=check, tree=tree)
+    task.failures.append(replace(failure, session_lost=session_lost))
 
 
 def _keep(task: TaskRow, carry: str) -> None:
@@ -473,7 +479,7 @@ TASK_EVENTS: dict[type[ev.Event], TaskRule] = {
     ev.ChecksSucceeded: TaskRule(_stays(_S.VERIFYING), _checks_succeeded),
     ev.ChecksFailed: TaskRule({_S.VERIFYING: _S.FAILED}, _checks_failed),
     ev.ChecksInterrupted: TaskRule(_stays(_S.VERIFYING), _checks_interrupted),
-    ev.ValidationStarted: TaskRule(_stays(_S.VERIFYING), _checks_started),
+    ev.ValidationStarted: TaskRule(_stays(_S.VERIFYING), _validation_started),
     ev.ValidatorScored: TaskRule(_stays(_S.VERIFYING), _validator_scored, keeps_queues=True),
     ev.ValidatorFailed: TaskRule(_stays(_S.VERIFYING), _validator_failed, keeps_queues=True),
     ev.ValidationDelayed: TaskRule(_stays(_S.VERIFYING), _validation_delayed),

@@ -160,12 +160,14 @@ LIMITS = RecordType(
         "attempt_tokens": Field(_TOKENS, "How many tokens one attempt may use; then it is ended."),
         "on_limit": Field(
             choice(get_args(OnLimit)),
-            "When a provider's usage limit is reached: wait until it ends, or stop and say when that is.",
+            "When a provider's usage limit is reached: wait until it ends, or stop and say when that is. With stop, an outage is"
+            " waited for up to ten minutes.",
             default=_LIMITS.on_limit,
         ),
         "limit_wait": Field(
             duration(),
-            "Wait at a limit whose end is not known; it doubles each time, up to an hour.",
+            "Wait at a limit whose end is not known; it doubles each time, up to an hour. In an outage the first wait is a quarter of"
+            " it, and the longest ten minutes.",
             into="limit_wait_s",
             default="60s",
         ),
@@ -246,8 +248,9 @@ NOTIFY = RecordType(
         ),
         "on": Field(
             texts(choice(get_args(Occasion)), single=True),
-            "What to notify about: the run finished, needs_decision or is waiting_limit; a question of an agent; a task_abandoned"
-            " after its last attempt; each task_failed attempt. Default: the first four, and with `keep_going` task_abandoned.",
+            "What to notify about: the run finished, needs_decision or is waiting_limit; an outage of a provider that lasts, and its"
+            " end; a question of an agent; a task_abandoned after its last attempt; each task_failed attempt. Default: the first"
+            " five, and with `keep_going` task_abandoned.",
         ),
     },
 )

@@ -105,6 +105,7 @@ class Liveness(StrEnum):
     WORKING = "working"
     SLOW = "slow"
     LIMITED = "limited"
+    UNREACHED = "does not reach its provider"
     WAITING = "waiting for permission"
     DEAD = "dead"
     FINISHED = "finished"
@@ -132,6 +133,8 @@ def liveness(task: TaskRow, sign: AgentSign, now: float) -> Liveness:
         return Liveness.WAITING
     if task.latest.trouble == AgentTrouble.LIMIT:
         return Liveness.LIMITED
+    if task.latest.trouble == AgentTrouble.OUTAGE:
+        return Liveness.UNREACHED
     silent_s = now - max(sign.heard_at, task.latest.active_at)
     return (
         Liveness.SLOW

@@ -11,7 +11,7 @@ from holdfast.core.ids import short_name
 from holdfast.core.people import needed_from_person
 from holdfast.core.plan import Occasion, Plan
 from holdfast.core.state import RunState
-from holdfast.core.status import RunStatus, TaskStatus
+from holdfast.core.status import ParkReason, RunStatus, TaskStatus
 from holdfast.reporting.needs_you import way_past_obstacle
 
 OCCASIONS: dict[type[ev.Event], Occasion] = {
@@ -19,6 +19,7 @@ OCCASIONS: dict[type[ev.Event], Occasion] = {
     ev.RunCompleted: "finished",
     ev.RunStopped: "finished",
     ev.ProviderParked: "waiting_limit",
+    ev.ProviderAnswered: "outage",
     ev.QuestionAsked: "question",
     ev.TaskAbandoned: "task_abandoned",
     ev.AttemptFailed: "task_failed",
@@ -27,7 +28,7 @@ OCCASIONS: dict[type[ev.Event], Occasion] = {
     ev.MergeRefused: "task_failed",
 }
 """The events that cause a notification if the plan wants it, each with the notification's name."""
-_USUAL: tuple[Occasion, ...] = ("finished", "needs_decision", "waiting_limit", "question")
+_USUAL: tuple[Occasion, ...] = ("finished", "needs_decision", "waiting_limit", "outage", "question")
 
 
 def occasions_of(plan: Plan) -> tuple[Occasion, ...]:
@@ -60,10 +61,9 @@ class Notification(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 def notification_of(event: ev.Event, state: RunState) -> Notification | None:
     """Return the notification for an event, or None if it causes none."""
-    occasion = OCCASIONS.get(type(event))
-    if occasion not in occasions_of(state.plan) or (isinstance(event, ev.ProviderParked) and event.reckoned):
+    occasion = _occasion(event)
+    if occasion is None or occasion not in occasions_of(state.plan):
         return None
-    assert occasion is not None
     task = event.task if isinstance(event, ev.TaskEvent) else ""
     statuses = [task.status for task in state.tasks.values()]
     return Notification(
@@ -84,11 +84,22 @@ def notification_of(event: ev.Event, state: RunState) -> Notification | None:
     )
 
 
+def _occasion(event: ev.Event) -> Occasion | None:
+    """Return the occasion of an event, if people are told of it: of an outage once, when it lasts, and when it is over."""
+    if isinstance(event, ev.ProviderAnswered) and not event.tell:
+        return None
+    if isinstance(event, ev.ProviderParked):
+        if event.reason is ParkReason.OUTAGE:
+            return "outage" if event.tell else None
+        return None if event.reckoned else "waiting_limit"
+    return OCCASIONS.get(type(event))
+
+
 def _reason(event: ev.Event, state: RunState) -> str:
     """Return why people are told: a provider's own words, an agent's question with the command to answer, what went wrong
     with a task, or why the run rests."""
     match event:
-        case ev.ProviderParked(words=words):
+        case ev.ProviderParked(words=words) | ev.ProviderAnswered(words=words):
             return words
         case ev.QuestionAsked(task=task):
             return needed_from_person(state.row.run, state.tasks[task])

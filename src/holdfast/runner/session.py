@@ -145,12 +145,14 @@ def execute_run(
     options: RunOptions,
     observer: Observer,
     fleet: Fleet | None = None,
+    presets: Presets | None = None,
 ) -> RunStatus:
     """Take the run's lease and execute the run until it rests. Raises LeaseHeldError if another runner has the lease.
 
-    `fleet` says where the agents run; this machine if it is not given.
+    `fleet` says where the agents run; this machine if it is not given. `presets` are the known agents, if they are not to be
+    those of the user's files.
     """
-    session = RunSession.open(repo, journal, run, options)
+    session = RunSession.open(repo, journal, run, options, presets)
     try:
         session.require_agreed_agents()
         if session.is_over:
@@ -181,7 +183,14 @@ class RunSession:
     """For a caller in the same event loop. Other processes send a request."""
 
     @classmethod
-    def open(cls, repo: Repository, journal: Journal, run: str, options: RunOptions) -> Self:
+    def open(
+        cls,
+        repo: Repository,
+        journal: Journal,
+        run: str,
+        options: RunOptions,
+        presets: Presets | None = None,
+    ) -> Self:
         """Take the run's lease. Raises LeaseHeldError if another runner has it."""
         repo.require_own_state_dir()
         directory = repo.state_dir.run(run)
@@ -190,7 +199,8 @@ class RunSession:
             epoch = _fence(journal, run)
             # Read only now: a runner that lost its lease and does not know it yet cannot change this any more.
             state = journal.load(run).state()
-            session = cls(repo, journal, state, presets_of(repo.checkout), lease, epoch, options)
+            known = presets_of(repo.checkout) if presets is None else presets
+            session = cls(repo, journal, state, known, lease, epoch, options)
             if not session.is_over:
                 apply_options(session.state, options, session.presets)
                 with doing("remove the old resume note"):

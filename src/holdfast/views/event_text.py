@@ -17,6 +17,7 @@ from holdfast.core.events import (
     AgentsReattached,
     AttemptDone,
     AttemptFailed,
+    AttemptLimited,
     AttemptLost,
     AttemptStarted,
     BaseChecked,
@@ -33,6 +34,7 @@ from holdfast.core.events import (
 )
 from holdfast.core.ids import with_run_numbers
 from holdfast.core.state import RunState
+from holdfast.core.status import ParkReason
 from holdfast.views.terminal import write_line
 from holdfast.views.text import one_line, time_of_day
 
@@ -61,9 +63,10 @@ _SENTENCES = {
     "AttemptStarted": "{task}: attempt {attempt} started ({attempt_kind}){how}",
     "AgentObserved": "",
     "AttemptHalted": "{task}: attempt {attempt} is stopped: {error}",
-    "AttemptLimited": "{task}: attempt {attempt} is at a limit of {provider}; it waits, no attempt is charged",
+    "AttemptLimited": "{task}: attempt {attempt} {how}; it waits, no attempt is charged",
     "AttemptBlocked": "{task}: attempt {attempt} needs you ({failure}): {error}",
     "ProviderParked": "{words}",
+    "ProviderAnswered": "{words}",
     "ProviderShut": "{words}",
     "AttemptDone": "{task}: attempt {attempt} done, {head:.12}",
     "AttemptFailed": "{task}: attempt {attempt} failed ({failure}): {error}",
@@ -181,13 +184,17 @@ def _how(event: Event) -> str:
             "budget": "ended with the budget of the run; its work is kept, no attempt is charged",
         }
         return by_cause.get(event.cause, f"cut short by a {event.cause}; its work is kept")
+    if isinstance(event, AttemptLimited):
+        outage = event.reason is ParkReason.OUTAGE
+        return f"does not reach {event.provider}" if outage else f"is at a limit of {event.provider}"
     if isinstance(event, MergeConflicted):
         return "`holdfast take` hands you the merge" if event.by_hand else "a fresh agent resolves them"
     if not isinstance(event, AttemptStarted):
         return ""
+    tries = f", to see whether {event.provider} answers again" if event.probes else ""
     if event.session:
-        return f", resuming {event.agent}'s own session"
-    return f", with a fresh agent: {event.fresh_because}" if event.fresh_because else ""
+        return f", resuming {event.agent}'s own session{tries}"
+    return (f", with a fresh agent: {event.fresh_because}" if event.fresh_because else "") + tries
 
 
 def _base_checked(event: BaseChecked) -> str:

@@ -211,7 +211,7 @@ def _error(event: ev.Event, failure: str, at: str) -> ErrorView:
     files = ", ".join(getattr(event, "files", ()))
     return ErrorView(
         at=at,
-        failure=getattr(event, "failure", failure),
+        failure=event.reason if isinstance(event, ev.AttemptLimited) else getattr(event, "failure", failure),
         error=getattr(event, "error", f"conflicts in {files}"),
         check=getattr(event, "check", None),
         detail=getattr(event, "detail", ""),

@@ -55,7 +55,7 @@ _STYLES = {
         "RunStopped",
         "StopRequested",
     ),
-    "green": ("RunCompleted", "StageClosed", "TaskLanded", "LandingReplaced"),
+    "green": ("RunCompleted", "ProviderAnswered", "StageClosed", "TaskLanded", "LandingReplaced"),
     "dim": ("RunnerAttached", "AgentsReattached", "SnapshotSaved"),
 }
 _STYLE_OF = {name: style for style, names in _STYLES.items() for name in names}
@@ -94,7 +94,7 @@ class LiveTable:
             self._since.setdefault(name, now)
         if now - self._estimate.made >= _ESTIMATE_EVERY_S:
             self._estimate = estimate_of(state, now)
-        self._picture = picture_of(state, self._since, self._estimate, now)
+        self._picture = picture_of(state, self._since, self._estimate, now, time.time())
         # One print for all of them: each print draws the whole picture again.
         width = self._console.size.width
         told = [(at, event, words) for at, event in happened if (words := event_sentence(event))]

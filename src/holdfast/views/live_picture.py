@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from holdfast.core.accounts import money
-from holdfast.core.projection import TaskRow
+from holdfast.core.projection import Parked, TaskRow
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_OVER, TaskStatus
 from holdfast.reporting.displayed_status import reported_progress
 from holdfast.reporting.estimates import time_to_finish
+from holdfast.views.providers import outage_words, outages
 from holdfast.views.status import agent_of
 from holdfast.views.text import count, duration, one_line, percent, shortened
 
@@ -23,7 +24,14 @@ _NARROW, _WIDE = 60, 110
 _NAME_MAX = 30
 _SURE_MAX = 0.95
 """A bar that is only an estimate never gets full: the agent says when it is done."""
-_TROUBLES = {"limit": "at its provider's limit", "permission": "waits for permission"}
+_TROUBLES = {
+    "limit": "at its provider's limit",
+    "outage": "does not reach its provider",
+    "permission": "waits for permission",
+    "auth": "its key is refused",
+    "credit": "its account has no credit",
+    "model": "its model is refused",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +75,15 @@ class Picture:
     tokens: int = 0
     cost_usd: float = 0.0
     estimate: Estimate = Estimate()
+    outages: tuple[tuple[str, Parked, str], ...] = ()
+    wall_offset: float = 0.0
+    """What the wall clock is ahead of the drawing clock."""
 
 
-def picture_of(state: RunState, since: Mapping[str, float], estimate: Estimate, now: float) -> Picture:
-    """Return what to draw of a run; `since` is when each task was begun, on the same clock as `now`."""
+def picture_of(
+    state: RunState, since: Mapping[str, float], estimate: Estimate, now: float, wall: float = 0.0
+) -> Picture:
+    """Return what to draw of a run; `since` is when each task was begun, on the same clock as `now`; `wall` is the time of day."""
     return Picture(
         goal=state.plan.goal,
         done=state.settled_count,
@@ -81,6 +94,8 @@ def picture_of(state: RunState, since: Mapping[str, float], estimate: Estimate, 
         tokens=state.row.tokens,
         cost_usd=state.row.cost_usd,
         estimate=estimate,
+        outages=tuple(outages(state)),
+        wall_offset=wall - now,
     )
 
 
@@ -103,7 +118,10 @@ def picture_lines(picture: Picture, width: int, height: int, now: float) -> Iter
         return
     yield Text(one_line(picture.goal, width), style="bold")
     yield _run_line(picture, width, now)
-    room = max(1, height // 2 - 2 - bool(picture.queue))
+    for name, parked, probe in picture.outages:
+        words = outage_words(name, parked, now + picture.wall_offset, probe)
+        yield Text(one_line(words, width), style="yellow")
+    room = max(1, height // 2 - 2 - bool(picture.queue) - len(picture.outages))
     shown = len(picture.working) if len(picture.working) <= room else max(room - 1, 0)
     name_width = min(_NAME_MAX, width // 3, max((len(one.task) for one in picture.working), default=0))
     told = any(one.share is not None for one in picture.working)

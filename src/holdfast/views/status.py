@@ -49,6 +49,7 @@ from holdfast.reporting.spending import (
     spending_of_run,
     spending_of_tasks,
 )
+from holdfast.views.providers import ProviderView, providers_in_trouble
 from holdfast.views.text import timestamp
 
 _INTERRUPTIONS = {
@@ -204,6 +205,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     needs_you: tuple[NeedOfTask, ...] = ()
     agents: tuple[AgentSpending, ...] = ()
     way_out: str | None = None
+    providers: tuple[ProviderView, ...] = ()
 
 
 STATUS_WITHOUT_RUN: dict[str, object] = {
@@ -213,6 +215,7 @@ STATUS_WITHOUT_RUN: dict[str, object] = {
     "merge_queue": [],
     "metrics": MetricsView(),
     "agents": [],
+    "providers": [],
 }
 """What `status --json` prints in a repository without runs."""
 
@@ -254,6 +257,7 @@ def status_view(
         ),
         agents=spending_by_agent(state.tasks.values(), at_work),
         way_out=(way_past_obstacle(state) if state.row.status is RunStatus.BLOCKED else "") or None,
+        providers=providers_in_trouble(state, now),
     )
 
 

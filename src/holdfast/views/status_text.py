@@ -96,6 +96,9 @@ def _header(run: RunView, view: StatusView, width: int) -> Iterator[str]:
     )
     if spent := spending_words(metrics.spending):
         yield f"  {spent}"
+    if run.held_by:
+        for provider in view.providers:
+            yield from paragraph(provider.words, width, "  ") if provider.reason == "outage" else ()
     removed = ", removed since" if run.branch_removed else ""
     yield f"  branch {run.branch} from {run.base[:12]}{removed}"
     if run.status is not RunStatus.PENDING:

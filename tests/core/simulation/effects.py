@@ -10,18 +10,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 from zlib import crc32
 
-from msgspec.structs import replace
-
 from holdfast.core import events as ev
 from holdfast.core.budgets import attempt_overrun, shared_overrun
 from holdfast.core.commands import LandTasks
 from holdfast.core.facts import Presence
-from holdfast.core.plan import Validator
 from holdfast.core.projection import Spent, TaskRow
-from holdfast.core.provider_limits import park_provider, provider_of
+from holdfast.core.provider_limits import provider_answered, provider_of
 from holdfast.core.retry import was_found_wanting
 from holdfast.core.status import AttemptKind, FailureKind, Gate, TaskStatus
 from holdfast.core.validation import judge_validation
+from tests.core.simulation import providers
 from tests.core.simulation.journal import NoRoomError
 from tests.core.simulation.machine import SimulatedAgent
 from tests.core.simulation.repository import NO_WORK, SimulatedWork
@@ -124,7 +122,7 @@ def _launch(runner: SimulatedRunner, task: TaskRow) -> SimulatedAgent | None:
         world.judge.violated(9, f"task {task.id} is tried again while its last agent lives")
     if random() < world.rates.agent_fails / 8:
         if world.seed % 4 == 1:
-            runner.deliver(_blocked(runner, task, FailureKind.SETUP, ""))
+            runner.deliver(providers.blocked(runner, task, FailureKind.SETUP, ""))
         else:
             runner.deliver([_failed(runner, task, FailureKind.ENVIRONMENT, task.latest.snapshot)])
         return None
@@ -152,10 +150,18 @@ def _launch(runner: SimulatedRunner, task: TaskRow) -> SimulatedAgent | None:
 def _random_fate(runner: SimulatedRunner, task: TaskRow) -> tuple[str, FailureKind]:
     rates, random = runner.world.rates, runner.world.random
     is_command = bool(runner.state.specs[task.id].run)
+    if (task.latest.probes and random() < rates.limits) or providers.is_down(runner, task):
+        return (
+            "limit",
+            FailureKind.OUTAGE,
+        )  # an outage is everybody's, and whoever meets it again mostly finds it there
     if not is_command and random() < rates.limits:
-        return "limit", FailureKind.LIMIT
+        return "limit", FailureKind.LIMIT if random() < 0.5 else FailureKind.OUTAGE
     if not is_command and random() < rates.needs_person:
-        return "person", FailureKind.AUTH if random() < 0.5 else FailureKind.PERMISSION
+        return "person", providers.REFUSALS[int(random() * len(providers.REFUSALS))]
+    if task.latest.resumed_session and random() < 0.3:
+        runner.world.met("session lost")
+        return "fail", FailureKind.SESSION if random() < 0.5 else FailureKind.CONTEXT
     if random() >= rates.agent_fails:
         return "done", FailureKind.AGENT
     failure = _FAILURES[int(random() * len(_FAILURES))]
@@ -179,7 +185,7 @@ def _reason_to_halt(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgen
     if spent or shared:
         failure = FailureKind.BUDGET
     elif agent.fate == "limit":
-        failure = FailureKind.LIMIT
+        failure = agent.failure
     elif agent.fate == "person":
         failure = FailureKind.PERMISSION
     else:
@@ -193,7 +199,7 @@ def _reason_to_halt(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgen
 def _reports(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> list[ev.Event]:
     """Return what a runner hears and saves in the middle of an attempt."""
     world, name, number = runner.world, task.id, task.attempt
-    events = observations(runner, task)
+    events = observations(runner, task) + providers.answered(runner, task)
     cost = 2.0 if world.random() < 0.2 else 0.01
     events.append(
         ev.ProgressReported(task=name, attempt=number, progress=world.random() * 100, cost_usd=cost)
@@ -249,16 +255,17 @@ def _collect(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> l
     commit, tree = agent.collected, f"tree{crc32(repr(work).encode())}"
     name, number, token = task.id, task.attempt, agent.token
     carry = commit if work != NO_WORK else ""
-    if not done and failure is FailureKind.LIMIT:
-        return _limited(runner, task, agent, carry)
-    if not done and failure in (FailureKind.AUTH, FailureKind.PERMISSION):
-        return _blocked(runner, task, failure, carry)
+    if not done and failure in providers.WAITED_FOR:
+        return providers.limited(runner, task, agent, failure, carry)
+    if not done and failure in providers.REFUSALS:
+        return providers.blocked(runner, task, failure, carry)
     if asked := runner.world.hands.ended_at_question(task, carry, failed=not done):
         return asked
     if done and _adds_nothing(task, agent, work):
         done, failure = False, FailureKind.NO_CHANGE
     if done:
-        return [ev.AttemptDone(task=name, attempt=number, token=token, head=commit, tree=tree)]
+        ended = ev.AttemptDone(task=name, attempt=number, token=token, head=commit, tree=tree)
+        return [*providers.answered(runner, task), ended]
     return [
         ev.AttemptFailed(
             task=name,
@@ -277,38 +284,6 @@ def _adds_nothing(task: TaskRow, agent: SimulatedAgent, work: SimulatedWork) -> 
     """Tell whether an agent left work as it was judged before. Every third finds nothing to change in what it was given."""
     is_as_found = not agent.is_command and work == agent.found
     return is_as_found and was_found_wanting(task) and agent.tokens % 3 == 0
-
-
-def _limited(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent, carry: str) -> list[ev.Event]:
-    runner.world.met("limit")
-    provider = task.latest.provider
-    ended = ev.AttemptLimited(
-        task=task.id, attempt=task.attempt, token=agent.token, provider=provider, error="limit", carry=carry
-    )
-    return [_parked(runner, provider, agent.token, agent.resets_in), ended]
-
-
-def _parked(runner: SimulatedRunner, provider: str, token: str, resets_in: float | None) -> ev.ProviderParked:
-    wall = runner.machine.wall
-    until = None if resets_in is None else wall + resets_in
-    parked = park_provider(runner.state, provider, token, until, wall, runner.clock)
-    runner.world.judge.parked(parked)
-    return replace(parked, words="limit")
-
-
-def _blocked(runner: SimulatedRunner, task: TaskRow, failure: FailureKind, carry: str) -> list[ev.Event]:
-    runner.world.met("needs person")
-    ended = ev.AttemptBlocked(
-        task=task.id,
-        attempt=task.attempt,
-        token=task.latest.token,
-        failure=failure,
-        error="help",
-        carry=carry,
-    )
-    if failure is FailureKind.AUTH:
-        return [ev.ProviderShut(provider=task.latest.provider, words="log in"), ended]
-    return [ended]
 
 
 # -- verification -------------------------------------------------------------------------------------------
@@ -352,7 +327,7 @@ def validation(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
         if runner.stopping:
             runner.deliver([ev.ChecksInterrupted(task=task.id, attempt=task.attempt)])
             return
-        if trouble := _provider_gone(runner, validator):
+        if trouble := providers.gone_for(runner, task, validator):
             gone.append(trouble)
             continue
         if world.random() < world.rates.agent_fails / 2:
@@ -363,28 +338,18 @@ def validation(runner: SimulatedRunner, task: TaskRow) -> SimulatedEffect:
                 )
             ]
             continue
+        asked = provider_of(runner.state, runner.state.plan.agent_of(validator)).provider
         yield [
+            *(provider_answered(runner.state, asked) if validator.prompt else []),
             ev.ValidatorScored(
                 task=task.id, attempt=task.attempt, validator=validator.id, score=world.random() ** 0.4
-            )
+            ),
         ]
     if world.random() < world.rates.needs_person:
         runner.deliver([*gone, _waits(runner, task)])
         return
     interrupted = ev.ChecksInterrupted(task=task.id, attempt=task.attempt)
     runner.deliver([*gone, interrupted] if gone else [judge_validation(runner.state, task, runner.clock)])
-
-
-def _provider_gone(runner: SimulatedRunner, validator: Validator) -> ev.Event | None:
-    """Return why a validator could not judge, if so: its provider is at a limit or refuses us."""
-    world = runner.world
-    if not validator.prompt or world.random() >= world.rates.limits:
-        return None
-    provider = provider_of(runner.state, validator.agent or runner.state.plan.agent).provider
-    if world.random() < 0.2:
-        return ev.ProviderShut(provider=provider, words="log in")
-    world.met("limit of a validator")
-    return _parked(runner, provider, validator.id, None)
 
 
 def base_check(runner: SimulatedRunner) -> SimulatedEffect:

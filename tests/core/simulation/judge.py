@@ -138,9 +138,8 @@ class Judge:
             return  # A person's work costs nothing, and needs no provider.
         if waits_for_person(state.tasks[task]):
             self.violated(14, f"task {task} starts although it waits for a person")
-        parked, stage = row.parked.get(provider), state.stage_of[task]
-        if parked is not None and (parked.not_before > runner.clock or parked.shut_in == row.epoch):
-            self.violated(14, f"task {task} starts through {provider}, which is parked")
+        stage = state.stage_of[task]
+        self._require_provider(runner, task, provider)
         if row.pausing or row.stopping:
             self.violated(14, f"task {task} starts although the run is to rest")
         if row.base_check.status in _BASE_IS_OPEN and sum(one.attempt for one in state.tasks.values()) == 1:
@@ -156,6 +155,29 @@ class Judge:
         if state.tokens_max is not None and row.tokens >= state.tokens_max:
             self.violated(14, f"task {task} starts although the run's tokens are spent")
         self._require_help(runner, task)
+
+    def _require_provider(self, runner: SimulatedRunner, task: str, provider: str) -> None:
+        """Nobody starts through a provider that is parked or refuses us, nor with a model that is refused."""
+        state, row = runner.state, runner.state.row
+        parked = row.parked.get(provider)
+        if parked is not None and (parked.not_before > runner.clock or parked.shut_in == row.epoch):
+            self.violated(14, f"task {task} starts through {provider}, which is parked")
+        if parked is not None and parked.probe:
+            self.world.met("probe")
+            self._require_only_probe(state, task, provider)
+        refused = row.shut_agents.get(state.tasks[task].latest.agent)
+        if refused is not None and refused.shut_in == row.epoch:
+            self.violated(14, f"task {task} starts with an agent whose model is refused")
+
+    def _require_only_probe(self, state: RunState, task: str, provider: str) -> None:
+        """Whoever starts through a provider that may still be out of reach is its only probe."""
+        others = [one for one in state.active.values() if one.id != task and one.status is TaskStatus.RUNNING]
+        if not state.tasks[task].latest.probes:
+            self.violated(
+                14, f"task {task} starts through {provider}, and does not know that it is its probe"
+            )
+        if any(one.latest.probes and one.latest.provider == provider for one in others):
+            self.violated(14, f"task {task} is the second probe of {provider}")
 
     def restarting(self, runner: SimulatedRunner, task: str) -> None:
         """Finished work is verified again only if it is wanted, somebody could help it, and it has a workspace."""

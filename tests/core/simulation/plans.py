@@ -71,6 +71,7 @@ def random_plan(rng: Random) -> Plan:
         keep_going=random() < 0.3,
         retry_delay_s=1.0 if random() < 0.4 else 40.0,
         on_limit="stop" if random() < 0.4 else "wait",
+        limit_wait_s=60.0 if random() < 0.6 else 1200.0,
         tokens=rng.randint(5, 40) if random() < 0.1 else None,
         cost_usd=random() * 4 if random() < 0.1 else None,
         attempt_tokens=rng.randint(4, 9) if random() < 0.1 else None,

@@ -136,7 +136,8 @@ def test_a_long_stream_that_is_not_read_again_keeps_what_was_heard_of_it(tmp_pat
     """The next runner goes on near the end of many megabytes: tokens and session of the rest are those on record."""
     at_work, go_on = Fifo(tmp_path / "at"), Fifo(tmp_path / "on")
     flood = "yes 'a line that says nothing at all, as long as it is' | head -c 12000000"
-    first, then = f"{say(_message('m1', 70))}; {at_work.give}; {go_on.take}", say(_message("m2", 50))
+    end = {"type": "result", "subtype": "success", "result": "done"}
+    first, then = f"{say(_message('m1', 70))}; {at_work.give}; {go_on.take}", say(_message("m2", 50), end)
     script = f"{first}; {flood}; echo; {then}; echo x > t.txt"
     agent = {"command": ["sh", "-c", script], "stream": "claude"}
     run = trial(Project.create(tmp_path / "p"), "t", agents={"a": agent})

@@ -6,7 +6,6 @@ Standard output gets one JSON object per line, at once, and nothing else; `agent
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ import acp
 import msgspec
 from acp import schema
 
+from holdfast.agents.acp.agent_process import AgentProcess, started_agent
 from holdfast.agents.acp.permissions import NamedToolCall, PermissionPolicy, choose_option, is_allowed
 from holdfast.agents.streams.acp import AcpLine
 
@@ -24,8 +24,6 @@ _TEXT_CHARS = 4_000
 _FAILED = 1
 _CANCELLED = 130
 _CANCEL_GRACE_S = 1.5
-_LINE_BYTES_MAX = 64 * 1024 * 1024
-"""An agent sends whole files in one line; the default of 64 KiB would end the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,28 +122,27 @@ class _Session:
     async def run(self) -> int:
         """Start the agent and wait until the turn ends, the agent ends, or a stop is asked for."""
         turn = self._turn
-        # The agent shares our environment and standard error, which the supervisor has bounded already.
-        spawned = acp.spawn_agent_process(
-            _Client(turn),  # type: ignore[arg-type]
-            *turn.argv,
-            env=dict(os.environ),
-            cwd=turn.workspace,
-            transport_kwargs={"limit": _LINE_BYTES_MAX, "stderr": None},
-        )
-        async with spawned as (agent, process):
-            prompted = asyncio.ensure_future(self._prompt(agent))
-            gone = asyncio.ensure_future(process.wait())
-            stop = asyncio.ensure_future(_on_term().wait())
-            await asyncio.wait([prompted, gone, stop], return_when=asyncio.FIRST_COMPLETED)
-            if stop.done() and not prompted.done():
-                await self._cancel(agent, prompted)
-            gone.cancel()
-            stop.cancel()
-            if prompted.done():
-                return prompted.result()
-            prompted.cancel()
-            print_error(0, f"{turn.argv[0]} ended in the middle of the turn", None)
-            return _FAILED
+        async with started_agent(turn.argv, turn.workspace) as process:
+            agent = process.connect(_Client(turn))
+            try:
+                return await self._until_an_end(agent, process)
+            finally:
+                await agent.close()
+
+    async def _until_an_end(self, agent: Any, process: AgentProcess) -> int:
+        prompted = asyncio.ensure_future(self._prompt(agent))
+        gone = asyncio.ensure_future(process.wait())
+        stop = asyncio.ensure_future(_on_term().wait())
+        await asyncio.wait([prompted, gone, stop], return_when=asyncio.FIRST_COMPLETED)
+        if stop.done() and not prompted.done():
+            await self._cancel(agent, prompted)
+        gone.cancel()
+        stop.cancel()
+        if prompted.done():
+            return prompted.result()
+        prompted.cancel()
+        print_error(0, f"{self._turn.argv[0]} ended in the middle of the turn", None)
+        return _FAILED
 
     async def _prompt(self, agent: Any) -> int:
         hello = await agent.initialize(

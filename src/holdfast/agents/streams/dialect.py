@@ -12,17 +12,29 @@ from typing import Any
 
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core.observations import AgentTrouble, LogEntry, Observation, TroubleSeen
+from holdfast.core.projection import Spent
 
 
 class StreamDialect(ABC):
-    """The meaning of one agent's events. One object reads one stream, from its beginning."""
+    """The meaning of one agent's events. One object reads one stream, from its beginning.
+
+    Without `has_events` a line in braces is a line like others: what a tool printed.
+    """
+
+    has_events = True
 
     def __init__(self, patterns: ErrorPatterns) -> None:
         self._patterns = patterns
+        self.session_before = Spent()
+        """What the session that this stream resumes had used, by its earlier streams. Totals that count on from there include it."""
 
     @abstractmethod
     def read(self, event: dict[str, Any]) -> Iterable[Observation]:
         """Return what one event tells; nothing for an unknown event."""
+
+    def read_plain(self, line: str) -> Iterable[Observation]:  # noqa: ARG002 - most have no such lines
+        """Return what a line tells that is no event, beside what the preset's patterns find in it."""
+        return ()
 
     @abstractmethod
     def log(self, event: dict[str, Any]) -> Iterable[LogEntry]:

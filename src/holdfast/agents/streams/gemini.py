@@ -19,7 +19,11 @@ from holdfast.core.observations import (
 
 
 class GeminiStream(entries.DialectInPieces):
-    """What the model says comes in pieces, which are joined."""
+    """What the model says comes in pieces, which are joined.
+
+    A success counts only if the model said something after its last tool: Gemini CLI also calls it a success when the
+    answer to a tool's result breaks off.
+    """
 
     _text = ""
 
@@ -36,6 +40,7 @@ class GeminiStream(entries.DialectInPieces):
                 self._text = ""
                 yield Activity(tool=text(event, "tool_name"))
             case "tool_result":
+                self._text = ""
                 yield Activity(tool_done=True)
             case "error" if text(event, "severity") != "warning":
                 message = text(event, "message")
@@ -68,7 +73,8 @@ class GeminiStream(entries.DialectInPieces):
         tokens = count(stats, "total_tokens") or count(stats, "input_tokens", "output_tokens")
         yield Usage(tokens, whole=True, cache_read=count(stats, "cached"))
         if text(event, "status") == "success":
-            yield AgentFinished()
+            if self._text.strip():
+                yield AgentFinished()
             return
         message = text(event, "error", "message") or text(event, "error")
         typed = f"{text(event, 'error', 'type')} {message}".strip()

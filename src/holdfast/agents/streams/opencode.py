@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,9 +12,27 @@ from holdfast.core import observations as obs
 
 _NAMED = {"ContextOverflowError": obs.AgentTrouble.CONTEXT, "ProviderAuthError": obs.AgentTrouble.AUTH}
 
+_LOGGED = re.compile(
+    r'timestamp=\S+ level=ERROR run=\S+ message="stream error" .{0,300}? small=false .{0,300}? error\.error="(?:AI_\w+: )?(?P<why>.*)"$'
+)
+"""What its log says of a failed request for the work itself; one for a title has small=true."""
+_ENDINGS = ("stop", "tool-calls")
+_ENDED_EARLY = {
+    "length": obs.TroubleSeen(obs.AgentTrouble.CONTEXT, "the model's output limit was reached"),
+    "content-filter": obs.TroubleSeen(obs.AgentTrouble.ERROR, "the model declined to answer"),
+}
+"""The reasons for which a step may end that are no good end; any other is an answer that was cut off."""
+_CUT_OFF = obs.TroubleSeen(obs.AgentTrouble.OUTAGE, "the model's answer ended early, without a reason")
+
 
 class OpencodeStream(StreamDialect):
-    """Each step has its cost; the one that stops is the last."""
+    """Each step has its cost; the one that stops is the last.
+
+    An answer that ended early is a step that finished for an unknown reason. opencode then asks again, for ever: that it
+    starts one step more and says half a sentence shows no life, until a tool is used or a step comes to a proper end.
+    """
+
+    _broken = False
 
     def read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         """Yield what one event tells."""
@@ -21,20 +40,26 @@ class OpencodeStream(StreamDialect):
             yield obs.SessionNamed(session)
         part = mapping(event, "part")
         match text(event, "type"):
-            case "text":
+            case "text" if not self._broken:
                 yield obs.Activity(text=text(part, "text"))
             case "tool_use":
+                self._broken = False
                 done = text(part, "state", "status") in ("completed", "error")
                 yield obs.Activity(tool=text(part, "tool"), tool_done=done)
-            case "step_start" | "reasoning":
+            case "step_start" | "reasoning" if not self._broken:
                 yield obs.Activity()
             case "step_finish":
-                yield from _step(part)
+                yield from self._step(part)
             case "error":
                 error = mapping(event, "error")
                 name = text(error, "name")
                 message = text(error, "data", "message") or text(error, "message") or name
                 yield self._trouble(message, number(error, "data", "statusCode"), _NAMED.get(name))
+
+    def read_plain(self, line: str) -> Iterator[obs.Observation]:
+        """Yield why a request failed: opencode repeats it for minutes without an event."""
+        if logged := _LOGGED.match(line):
+            yield self._trouble(logged["why"])
 
     def log(self, event: dict[str, Any]) -> Iterator[obs.LogEntry]:
         """Yield how one event reads. A tool is told with its answer."""
@@ -53,10 +78,15 @@ class OpencodeStream(StreamDialect):
                 error = mapping(event, "error")
                 yield from entries.error(text(error, "data", "message") or text(error, "message"))
 
-
-def _step(part: dict[str, Any]) -> Iterator[obs.Observation]:
-    tokens = mapping(part, "tokens")
-    used = count(tokens, "input", "output", "reasoning") + count(mapping(tokens, "cache"), "read", "write")
-    yield obs.Usage(used, number(part, "cost"), cache_read=count(mapping(tokens, "cache"), "read"))
-    if text(part, "reason") == "stop":
-        yield obs.AgentFinished()
+    def _step(self, part: dict[str, Any]) -> Iterator[obs.Observation]:
+        tokens, reason = mapping(part, "tokens"), text(part, "reason")
+        cached = count(mapping(tokens, "cache"), "read")
+        used = (
+            count(tokens, "input", "output", "reasoning") + cached + count(mapping(tokens, "cache"), "write")
+        )
+        yield obs.Usage(used, number(part, "cost"), cache_read=cached)
+        self._broken = reason not in _ENDINGS
+        if reason == "stop":
+            yield obs.AgentFinished()
+        elif self._broken:
+            yield _ENDED_EARLY.get(reason, _CUT_OFF)

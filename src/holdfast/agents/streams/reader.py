@@ -1,12 +1,11 @@
 """Reads an agent's output: bytes, cut anywhere, become lines, and the agent's dialect reads them.
 
-A line that is not an event is plain output: an error of the agent, perhaps, or the usage that aider prints.
+A line that is not an event is plain output: an error of the agent, perhaps.
 No output can raise an error or stop a run.
 """
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
@@ -15,30 +14,32 @@ import msgspec
 
 from holdfast.agents.presets import Preset
 from holdfast.agents.streams.acp import AcpStream
+from holdfast.agents.streams.aider import AiderStream
 from holdfast.agents.streams.claude import ClaudeStream
+from holdfast.agents.streams.cline import ClineStream
 from holdfast.agents.streams.codex import CodexStream
 from holdfast.agents.streams.copilot import CopilotStream
 from holdfast.agents.streams.dialect import StreamDialect
+from holdfast.agents.streams.droid import DroidStream
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.gemini import GeminiStream
 from holdfast.agents.streams.goose import GooseStream
+from holdfast.agents.streams.mini_swe_agent import MiniSweAgentStream
 from holdfast.agents.streams.opencode import OpencodeStream
+from holdfast.agents.streams.openhands import OpenHandsStream
+from holdfast.agents.streams.pi import PiStream
+from holdfast.agents.streams.qwen import QwenStream
 from holdfast.agents.streams.vibe import VibeStream
 from holdfast.core.observations import (
-    AgentFinished,
     EntryKind,
     LogEntry,
     Observation,
     StreamSummary,
     TroubleSeen,
-    Usage,
 )
+from holdfast.core.projection import Spent
 
-_AIDER_USAGE = re.compile(
-    r"Tokens: (?P<sent>[\d.,]+[kKM]?) sent, (?:[\d.,]+[kKM]? cache (?:write|hit), )*(?P<got>[\d.,]+[kKM]?) received\."
-    r"(?: Cost: \$(?P<cost>[\d.]+) message)?"
-)
-_SCALE = {"k": 1_000, "K": 1_000, "M": 1_000_000}
+_NOTHING_SPENT = Spent()
 _BESIDE_CHARS = 64_000
 _decode = msgspec.json.Decoder().decode
 _Read = TypeVar("_Read")
@@ -52,9 +53,16 @@ DIALECTS: dict[str, Callable[[ErrorPatterns], StreamDialect]] = {
     "gemini": GeminiStream,
     "goose": GooseStream,
     "opencode": OpencodeStream,
+    "qwen": QwenStream,
+    "aider": AiderStream,
     "copilot": CopilotStream,
     "vibe": VibeStream,
+    "mini-swe-agent": MiniSweAgentStream,
     "acp": AcpStream,
+    "cline": ClineStream,
+    "droid": DroidStream,
+    "pi": PiStream,
+    "openhands": OpenHandsStream,
 }
 """The dialect of each of the plan's STREAMS except `raw`, which has no events."""
 
@@ -103,7 +111,7 @@ class _LineReader(ABC, Generic[_Read]):
             return []
 
     def _event(self, line: bytes) -> dict[str, Any] | None:
-        if self._dialect is None or not line.startswith(b"{"):
+        if self._dialect is None or not self._dialect.has_events or not line.startswith(b"{"):
             return None
         try:
             event = _decode(line)
@@ -121,7 +129,12 @@ class _LineReader(ABC, Generic[_Read]):
 
 
 class StreamReader(_LineReader[Observation]):
-    """Reads what one attempt's output means."""
+    """Reads what one attempt's output means. `session_before`: what the session that the attempt resumes had used."""
+
+    def __init__(self, stream: str, patterns: ErrorPatterns, session_before: Spent = _NOTHING_SPENT) -> None:
+        super().__init__(stream, patterns)
+        if self._dialect is not None:
+            self._dialect.session_before = session_before
 
     def new_summary(self) -> StreamSummary:
         """Return the summary to which what this reader observes is added."""
@@ -131,7 +144,9 @@ class StreamReader(_LineReader[Observation]):
         return dialect.read(event)
 
     def _read_plain(self, line: str) -> Iterable[Observation]:
-        return plain_line(line, self._patterns)
+        if self._dialect is not None:
+            yield from self._dialect.read_plain(line)
+        yield from plain_line(line, self._patterns)
 
 
 class LogReader(_LineReader[LogEntry]):
@@ -150,20 +165,10 @@ class LogReader(_LineReader[LogEntry]):
 
 
 def plain_line(line: str, patterns: ErrorPatterns) -> Iterator[Observation]:
-    """Yield what a line of plain output tells: an error of the agent, or the usage of a turn."""
+    """Yield what a line of plain output tells: an error of the agent, if it is one."""
     trouble = patterns.of_line(line)
-    usage = _AIDER_USAGE.match(line)
     if trouble is not None:
         yield TroubleSeen(trouble, line)
-    elif usage is not None:
-        # A turn that was charged succeeded, even after an error.
-        yield AgentFinished()
-        yield Usage(_amount(usage["sent"]) + _amount(usage["got"]), float(usage["cost"] or 0))
-
-
-def _amount(text: str) -> int:
-    scale = _SCALE.get(text[-1], 1)
-    return int(float(text.rstrip("kKM").replace(",", "")) * scale)
 
 
 def observe_output(agent: Preset | None, output: bytes) -> StreamSummary:

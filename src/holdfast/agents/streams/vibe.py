@@ -1,4 +1,4 @@
-"""The stream of Vibe, `--output streaming`: the messages of its conversation, one per line, without usage and session."""
+"""The stream of Vibe 3, `--output streaming`: the entries of its conversation, each one line once it is complete."""
 
 from __future__ import annotations
 
@@ -7,32 +7,36 @@ from typing import Any
 
 from holdfast.agents.streams import log_entries as entries
 from holdfast.agents.streams.dialect import StreamDialect, mapping, rows, text
-from holdfast.core.observations import Activity, AgentFinished, LogEntry, Observation
+from holdfast.core.observations import Activity, AgentFinished, LogEntry, Observation, SessionNamed
 
 
 class VibeStream(StreamDialect):
-    """Errors are plain lines beside the messages."""
+    """An entry is a message or an effect, which is a tool with its result. Errors are plain lines beside them."""
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
-        """Yield what one message tells."""
-        match text(event, "role"):
-            case "assistant":
-                calls, said = list(rows(event, "tool_calls")), text(event, "content")
-                for call in calls:
-                    yield Activity(tool=text(call, "function", "name") or "a tool")
-                # Who calls no tool says the last word: the conversation goes on only after a tool's result.
-                yield Activity(text=said) if calls or not said else AgentFinished(said)
-            case "tool":
+        """Yield what one entry tells."""
+        if session := text(event, "sessionId"):
+            yield SessionNamed(session)
+        match text(event, "type"), text(event, "role"):
+            case "message", "assistant":
+                yield Activity(text=_said(event))
+                if _said(event) and text(event, "outcome", "type") == "committed":
+                    yield AgentFinished(_said(event))
+            case "effect", _:
+                yield Activity(tool=text(event, "detail", "toolName") or "a tool")
                 yield Activity(tool_done=True)
 
     def log(self, event: dict[str, Any]) -> Iterator[LogEntry]:
-        """Yield how one message reads."""
-        match text(event, "role"):
-            case "assistant":
-                yield from entries.message(text(event, "content"))
-                for call in rows(event, "tool_calls"):
-                    yield from entries.tool_call(
-                        text(call, "function", "name"), mapping(call, "function").get("arguments")
-                    )
-            case "tool":
-                yield from entries.tool_result(text(event, "content"))
+        """Yield how one entry reads."""
+        match text(event, "type"), text(event, "role"):
+            case "message", "assistant":
+                yield from entries.message(_said(event))
+            case "effect", _:
+                tool = text(event, "detail", "toolName")
+                yield from entries.tool_call(tool, mapping(event, "detail").get("input"))
+                failed = mapping(event, "state", "display").get("success") is False
+                yield from entries.tool_result(text(event, "state", "outputText"), failed=failed)
+
+
+def _said(event: dict[str, Any]) -> str:
+    return "".join(text(part, "text") for part in rows(event, "content"))

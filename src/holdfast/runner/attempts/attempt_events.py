@@ -1,4 +1,4 @@
-"""The events of an attempt that did not succeed: it failed, it ran into a limit, or it needs a person."""
+"""The events of an attempt that did not succeed: it failed, its provider is waited for, or it needs a person."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from holdfast.core.observations import StreamSummary
 from holdfast.core.outcome import Outcome
 from holdfast.core.people import asked_in_latest
 from holdfast.core.projection import TaskRow
-from holdfast.core.provider_limits import park_provider
-from holdfast.core.status import FailureKind
+from holdfast.core.provider_limits import park_provider, park_unreachable
+from holdfast.core.status import FailureKind, NetworkAccess, ParkReason
 from holdfast.errors import HoldfastError
 from holdfast.runner.context import RunContext
 
@@ -76,10 +76,14 @@ def attempt_asked(task: TaskRow, carry: str, duration_s: float, *, failed: bool)
 def attempt_limited(
     context: RunContext, task: TaskRow, exit_: Exit, outcome: Outcome, heard: StreamSummary, carry: str
 ) -> list[ev.Event]:
-    """Return the events of an attempt that ended at a limit: its provider is parked, the task waits."""
+    """Return the events of an attempt that ended at a limit or in an outage: its provider is parked, the task waits."""
     provider = task.latest.provider or task.latest.agent
-    written_at = _written_at(context.directory.brief(task.id, task.attempt), exit_)
-    parked = provider_parked(context, provider, task.latest.token, heard, written_at)
+    if outcome.failure is FailureKind.OUTAGE:
+        probed = task.latest.probes
+        parked = provider_unreachable(context, provider, task.latest.token, heard, probed=probed)
+    else:
+        written_at = _written_at(context.directory.brief(task.id, task.attempt), exit_)
+        parked = provider_parked(context, provider, task.latest.token, heard, written_at)
     ended = ev.AttemptLimited(
         task=task.id,
         attempt=task.attempt,
@@ -88,6 +92,7 @@ def attempt_limited(
         error=f"waits until {_when(parked)}: {outcome.error}"[:_MESSAGE_CHARS],
         carry=carry,
         duration_s=exit_.duration_s,
+        reason=ParkReason.OUTAGE if outcome.failure is FailureKind.OUTAGE else ParkReason.LIMIT,
     )
     return [parked, ended]
 
@@ -100,6 +105,26 @@ def provider_parked(
     parked = park_provider(context.state, provider, token, until, time.time(), context.clock())
     guess = "" if until is not None else " (a guess: it does not say)"
     words = f"{provider} is at its limit until {_when(parked)}{guess}: {heard.message or 'no reason given'}"
+    return msgspec.structs.replace(parked, words=words[:_MESSAGE_CHARS])
+
+
+def is_network_closed(context: RunContext) -> bool:
+    """Tell whether no agent reaches anything, by the user's own wish: then no provider is to blame, and waiting is no help."""
+    return context.state.row.network is NetworkAccess.OFF
+
+
+def provider_unreachable(
+    context: RunContext, provider: str, token: str, heard: StreamSummary, *, probed: bool
+) -> ev.ProviderParked:
+    """Return the event that parks a provider which could not be reached; `probed`: by the agent that was to find out."""
+    wall, error = time.time(), " ".join(heard.message.split())[:_MESSAGE_CHARS]
+    parked = park_unreachable(context.state, provider, token, error, wall, context.clock(), probed=probed)
+    if parked.reason is ParkReason.LIMIT:
+        return parked
+    since = time.strftime("%H:%M", time.localtime(parked.since))
+    words = (
+        f"{provider} is unreachable since {since}, next try at {_when(parked)}: {error or 'no reason given'}"
+    )
     return msgspec.structs.replace(parked, words=words[:_MESSAGE_CHARS])
 
 
@@ -130,9 +155,10 @@ def attempt_blocked(
         duration_s=exit_.duration_s,
     )
     provider = task.latest.provider or task.latest.agent
-    if failure not in _SHUTS or not provider:
+    if not provider or failure not in (*_SHUTS, FailureKind.MODEL):
         return [ended]
-    return [provider_shut(provider, error), ended]
+    agent_only = task.latest.agent if failure is FailureKind.MODEL else ""
+    return [provider_shut(provider, error, agent_only), ended]
 
 
 def setup_blocked(task: TaskRow, error: HoldfastError) -> ev.AttemptBlocked:
@@ -146,9 +172,9 @@ def setup_blocked(task: TaskRow, error: HoldfastError) -> ev.AttemptBlocked:
     )
 
 
-def provider_shut(provider: str, error: str) -> ev.ProviderShut:
-    """Return the event that shuts a provider which refuses our credentials."""
-    return ev.ProviderShut(provider=provider, words=f"{provider}: {error}")
+def provider_shut(provider: str, error: str, agent: str = "") -> ev.ProviderShut:
+    """Return the event that shuts a provider which refuses us, or only the `agent` whose model it refuses."""
+    return ev.ProviderShut(provider=provider, words=f"{agent or provider}: {error}", agent=agent)
 
 
 def _way_out(
@@ -158,12 +184,26 @@ def _way_out(
     if failure is FailureKind.AUTH:
         key = f", or set {agent.keys[0]}" if agent is not None and agent.keys else ""
         return f"Log in with {task.latest.agent or 'the agent'}{key}; {then}"
+    if failure is FailureKind.CREDIT:
+        return f"Top up the account of {task.latest.agent or 'the agent'}, or name another agent; {then}"
+    if failure is FailureKind.MODEL:
+        return model_way_out(context, task.latest.agent)
     if failure is FailureKind.ENVIRONMENT:
         return f"Install it, or correct the plan and `holdfast amend {context.run}`; {then}"
     if agent is not None and agent.not_as_root and _REFUSES_ROOT.search(error):
         way_out = way_out_for_root(agent)
         return f"{way_out[0].upper()}{way_out[1:]}; {then}"
     return f"Allow it in the agent's own settings or by `args:` of its entry in `agents:`, or skip the task; {then}"
+
+
+def model_way_out(context: RunContext, name: str) -> str:
+    """Return what to do about a model that an agent's provider does not offer."""
+    entry = context.state.plan.agents.get(name)
+    asked = f" (now {entry.model})" if entry is not None and entry.model else ""
+    return (
+        f"Set `model:` of {name} under `agents:`{asked}, `holdfast amend {context.run}`;"
+        f" then `holdfast resume {context.run}`"
+    )
 
 
 def _written_at(brief: Path, exit_: Exit) -> float:

@@ -19,8 +19,9 @@ from holdfast.core.outcome import (
     judge_outcome,
 )
 from holdfast.core.projection import TaskRow
+from holdfast.core.provider_limits import provider_answered
 from holdfast.core.retry import CUT_SHORT, was_found_wanting
-from holdfast.core.status import AttemptKind, FailureKind, NetworkAccess
+from holdfast.core.status import AttemptKind, FailureKind
 from holdfast.core.unrunnable import CANNOT_EXECUTE, lacks_program, tree_path, words_said
 from holdfast.repo.landing import trailers
 from holdfast.repo.repository import Repository
@@ -31,6 +32,7 @@ from holdfast.runner.attempts.attempt_events import (
     attempt_blocked,
     attempt_failed,
     attempt_limited,
+    is_network_closed,
 )
 from holdfast.runner.attempts.snapshots import keep_set_aside, save_last_snapshot
 from holdfast.runner.attempts.start import agent_of_attempt
@@ -58,7 +60,8 @@ def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummar
     if asked := attempt_asked(task, carry, exit_.duration_s, failed=objection is not None):
         return asked
     if objection is None:
-        return [_done(context, task, exit_, work, output)]
+        answered = provider_answered(context.state, task.latest.provider) if task.latest.probes else []
+        return [*answered, _done(context, task, exit_, work, output)]
     kind = objection.failure or FailureKind.AGENT
     error = objection.error + _closed_network(context, kind)
     return [attempt_failed(context, task, kind, error, tail, carry, work.tree, exit_.duration_s)]
@@ -66,7 +69,7 @@ def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummar
 
 def _closed_network(context: RunContext, failure: FailureKind) -> str:
     """Return a note for the error of an agent that may have failed because it reached nothing."""
-    closed = context.state.row.network is NetworkAccess.OFF and failure is FailureKind.AGENT
+    closed = is_network_closed(context) and failure is FailureKind.AGENT
     return "; the network was closed (--network off)" if closed else ""
 
 
@@ -181,6 +184,8 @@ def first_objection(
     """Return the most telling reason not to accept the work; None if there is none."""
     sign = _work_sign(context, task, work)
     outcome = judge_outcome(exit_, heard, sign, task.latest.halt, _trouble_of_exit(exit_, agent))
+    if outcome.failure is FailureKind.OUTAGE and is_network_closed(context):
+        outcome = replace(outcome, end=OutcomeKind.FAILED, failure=FailureKind.AGENT)
     outcome = _unless_not_executed(context, task, exit_, outcome, agent)
     return next(_objections(context, task, work, outcome), None)
 

@@ -17,6 +17,7 @@ from holdfast.core.budgets import attempt_overrun, shared_overrun
 from holdfast.core.facts import Presence
 from holdfast.core.observations import AgentTrouble, StreamSummary
 from holdfast.core.projection import TaskRow
+from holdfast.core.provider_limits import provider_answered
 from holdfast.core.status import FailureKind
 from holdfast.fleet.protocol import Fleet, LaunchKey
 from holdfast.runner.attempts.start import agent_of_attempt
@@ -27,7 +28,18 @@ LISTEN_S = 1.0
 HEARTBEAT_MAX_S = 10.0
 """How old an agent's recorded activity may get, however many agents there are."""
 LIMIT_PATIENCE_S = 120.0
-"""How long an agent may try to get past a limit by itself before it is ended and the task waits without it."""
+"""How long an agent may try to get past a limit or an outage by itself before it is ended and the task waits without it."""
+REFUSAL_PATIENCE_S = 10.0
+"""How long an agent may go on after its key, its credit or its model was refused: a login may be renewed, no more."""
+_PATIENCE_S = {
+    AgentTrouble.LIMIT: LIMIT_PATIENCE_S,
+    AgentTrouble.OUTAGE: LIMIT_PATIENCE_S,
+    AgentTrouble.AUTH: REFUSAL_PATIENCE_S,
+    AgentTrouble.CREDIT: REFUSAL_PATIENCE_S,
+    AgentTrouble.MODEL: REFUSAL_PATIENCE_S,
+}
+PLAIN_PROBE_S = 120.0
+"""How long an agent without an event stream has to work without trouble before its provider counts as working again."""
 PIECE_BYTES = 512 * 1024
 """How much of a stream is read at once, so that a flood of output delays nobody."""
 BACKLOG_BYTES_MAX = 8 * 1024 * 1024
@@ -47,7 +59,9 @@ class StreamListener:
     """Nothing in this stream can be understood."""
     heard: StreamSummary = field(default_factory=StreamSummary)
     offset: int = 0
-    limited_since: float | None = None
+    troubled_since: float | None = None
+    """Since when the stream's last word is the same trouble that waiting or a person may end."""
+    began: float = field(default_factory=time.monotonic)
     recorded_at: float = 0.0
     ending: bool = False
     """The agent is being ended: whoever waits for it must let that finish."""
@@ -66,7 +80,7 @@ class StreamListener:
             session=task.latest.session,
         )
         unreadable = stream == "raw" and not patterns.lines
-        key, reader = context.agent_key(task), StreamReader(stream, patterns)
+        key, reader = context.agent_key(task), StreamReader(stream, patterns, task.latest.session_before)
         return cls(context.fleet, key, reader, recorded, unreadable, reader.new_summary())
 
     def read(self) -> int:
@@ -80,10 +94,13 @@ class StreamListener:
             self.reader.skip()
             self.heard.recall(self.recorded)
         self.offset = piece.start + len(piece.data)
+        before = self.heard.trouble
         for seen in self.reader.feed(piece.data):
             self.heard.take(seen)
-        limited = self.heard.trouble is AgentTrouble.LIMIT
-        self.limited_since = (self.limited_since or time.monotonic()) if limited else None
+        if self.heard.trouble not in _PATIENCE_S:
+            self.troubled_since = None
+        elif self.troubled_since is None or self.heard.trouble is not before:
+            self.troubled_since = time.monotonic()
         return piece.end - self.offset if piece.data else 0
 
     def finish(self) -> StreamSummary:
@@ -112,11 +129,15 @@ async def listen(context: RunContext, task: TaskRow, listener: StreamListener) -
             await context.fleet.cancel(listener.key)
             return
         observed = observation(task, listener.heard)
+        if answered := _answered(context, task, listener):
+            await context.record([*observed, *answered])
+            observed = []
         due = time.monotonic() - listener.recorded_at >= _heartbeat_s(context)
         if observed and (due or _is_urgent(context, task, listener.heard)):
             listener.recorded_at = time.monotonic()
             await context.record(observed)
-        await context.reports.arrived(task, None if listener.unreadable else LISTEN_S)
+        listens = not listener.unreadable or task.latest.probes
+        await context.reports.arrived(task, LISTEN_S if listens else None)
         listener.read()
 
 
@@ -168,10 +189,23 @@ def _reason_to_halt(context: RunContext, task: TaskRow, listener: StreamListener
         return _halt(task, FailureKind.BUDGET, spent, for_run=True)
     if heard.waits:
         return _halt(task, FailureKind.PERMISSION, f"the agent waits for an answer: {heard.message}")
-    since = listener.limited_since
-    if since is not None and time.monotonic() - since >= LIMIT_PATIENCE_S:
-        return _halt(task, FailureKind.LIMIT, heard.message)
-    return None
+    since, trouble = listener.troubled_since, heard.trouble
+    if since is None or trouble is None or time.monotonic() - since < _PATIENCE_S[trouble]:
+        return None
+    return _halt(task, FailureKind(trouble.value), heard.message)
+
+
+def _answered(context: RunContext, task: TaskRow, listener: StreamListener) -> list[ev.Event]:
+    """Return the event of a provider that answered the agent which was to find out, once its stream shows it.
+
+    Plain output shows nothing but trouble: if none comes for a while, there is none.
+    """
+    if not task.latest.probes or listener.heard.trouble is not None:
+        return []
+    plain = not listener.heard.has_last_word and time.monotonic() - listener.began >= PLAIN_PROBE_S
+    if not (plain or listener.heard.shows_work):
+        return []
+    return provider_answered(context.state, task.latest.provider)
 
 
 def _halt(task: TaskRow, failure: FailureKind, error: str, *, for_run: bool = False) -> ev.AttemptHalted:

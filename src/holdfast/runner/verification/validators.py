@@ -23,10 +23,16 @@ from holdfast.core.facts import Exit, ExitReason
 from holdfast.core.observations import AgentTrouble, StreamSummary
 from holdfast.core.plan import Validator
 from holdfast.core.projection import Spent, TaskRow
-from holdfast.core.provider_limits import provider_of
+from holdfast.core.provider_limits import provider_answered, provider_of
 from holdfast.core.validation import build_validation_brief, judge_validation
 from holdfast.fleet.protocol import LaunchKey, LaunchOutput, LaunchSpec, is_output_of
-from holdfast.runner.attempts.attempt_events import provider_parked, provider_shut
+from holdfast.runner.attempts.attempt_events import (
+    is_network_closed,
+    model_way_out,
+    provider_parked,
+    provider_shut,
+    provider_unreachable,
+)
 from holdfast.runner.attempts.reports import (
     clean,
     last_number,
@@ -124,19 +130,23 @@ async def _run_validator(
         failed_by_work(context, error, task.base, task.latest.head)  # then that is for the validator to judge
     text = build_validation_brief(context.state, task, validator, *work)
     spec = partial(_launch, context, validator, workspace, text)
-    key, ended = await run_to_end(context, task.id, task.attempt, f"validator-{validator.id}", spec)
+    label, agent = f"validator-{validator.id}", _agent_of(context, validator)
+    key, ended = await run_to_end(context, task.id, task.attempt, label, spec, agent)
     name = context.state.plan.agent_of(validator)
     opinion: _Opinion | _NoScoreError = _NoScoreError("its process was lost, and lost again")
     spent = Spent()
     if ended is not None:
         reports, output = _report_file(workspace, key), context.fleet.output(key)
-        heard = observe_output(_agent_of(context, validator), output.data)
+        heard = observe_output(agent, output.data)
         spent = _spent(heard, reports)
         try:
-            opinion = _read_opinion(context, validator, ended, output, heard, reports)
+            probed = task.latest.probes
+            opinion = _read_opinion(context, validator, ended, output, heard, reports, probed=probed)
         except _NoScoreError as error:
             opinion = error
-    await context.record([_result(task, validator.id, opinion, name, spent)])
+    scored = isinstance(opinion, _Opinion) and not validator.run
+    answered = provider_answered(context.state, provider_of(context.state, name).provider) if scored else []
+    await context.record([*answered, _result(task, validator.id, opinion, name, spent)])
 
 
 def _result(
@@ -213,6 +223,8 @@ def _read_opinion(
     output: LaunchOutput,
     heard: StreamSummary,
     reports: Path,
+    *,
+    probed: bool,
 ) -> _Opinion:
     """Return a validator's opinion. Raises _ProviderGone if its provider stopped it, _NoScoreError if there is none."""
     if not is_output_of(ended, output):
@@ -221,14 +233,31 @@ def _read_opinion(
         return _opinion(ended, output.data, reports)
     name = context.state.plan.agent_of(validator)
     provider = provider_of(context.state, name).provider
-    if heard.trouble is AgentTrouble.LIMIT:
-        raise _ProviderGone(provider_parked(context, provider, ended.token, heard, time.time()))
-    if heard.trouble is AgentTrouble.AUTH:
-        raise _ProviderGone(
-            provider_shut(provider, f"the credentials of {name} were refused: {heard.message}")
-        )
+    if gone := _provider_gone(context, name, provider, ended, heard, probed=probed):
+        raise _ProviderGone(gone)
+    if heard.is_cut:
+        raise _NoScoreError("it ended without its last word", heard.text)
     readable = readable_output(_agent_of(context, validator), output.data, heard)
     return _opinion(ended, readable.encode(), reports)
+
+
+def _provider_gone(
+    context: RunContext, name: str, provider: str, ended: Exit, heard: StreamSummary, *, probed: bool
+) -> ev.ProviderParked | ev.ProviderShut | None:
+    """Return why a validator could not judge, if its provider is at a limit, is out of reach or refuses it."""
+    match heard.trouble:
+        case AgentTrouble.LIMIT:
+            return provider_parked(context, provider, ended.token, heard, time.time())
+        case AgentTrouble.OUTAGE if not is_network_closed(context):
+            return provider_unreachable(context, provider, ended.token, heard, probed=probed)
+        case AgentTrouble.AUTH:
+            return provider_shut(provider, f"the credentials of {name} were refused: {heard.message}")
+        case AgentTrouble.CREDIT:
+            return provider_shut(provider, f"the account of {name} has no credit: {heard.message}")
+        case AgentTrouble.MODEL:
+            words = f"its model is unknown or not allowed: {heard.message}. {model_way_out(context, name)}"
+            return provider_shut(provider, words, name)
+    return None
 
 
 def _opinion(ended: Exit, log: bytes, reports: Path) -> _Opinion:

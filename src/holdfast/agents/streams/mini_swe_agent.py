@@ -1,0 +1,71 @@
+"""What mini-swe-agent prints: headings and below them what was said, without events.
+
+It ends with status 0 when it reached its own limits, too. Only what is below its last heading tells that apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.agents.streams.dialect import StreamDialect
+from holdfast.core.observations import (
+    Activity,
+    AgentFinished,
+    AgentTrouble,
+    LogEntry,
+    Observation,
+    TroubleSeen,
+    Usage,
+)
+
+_STEP = re.compile(r"mini-swe-agent \(step \d+, \$(\d+\.\d\d)\):")
+_RESULT = "Tool:"
+_EXIT = "Exit:"
+_SAVED = "Saved trajectory to"
+_GAVE_UP = {
+    "LimitsExceeded": "it reached its own limit of cost or steps (LimitsExceeded)",
+    "TimeExceeded": "it reached its own limit of time (TimeExceeded)",
+    "RepeatedFormatError": "the model called no tool, several times in a row (RepeatedFormatError)",
+}
+
+
+class MiniSweAgentStream(StreamDialect):
+    """A step, a tool's result and the exit have headings. Only the exit is followed by where the trajectory is.
+
+    What the model or a tool prints may look like a heading; the next real one corrects what was read of it.
+    """
+
+    has_events = False
+    _exit: list[str] | None = None
+
+    def read(self, event: dict[str, Any]) -> Iterator[Observation]:  # noqa: ARG002 - it has no events
+        """Yield nothing: it has no events."""
+        yield from ()
+
+    def read_plain(self, line: str) -> Iterator[Observation]:
+        """Yield what one line tells."""
+        if step := _STEP.fullmatch(line):
+            self._exit = None
+            yield Activity(tool="bash")
+            yield Usage(cost_usd=float(step[1]), whole=True)
+        elif line == _RESULT:
+            self._exit = None
+            yield Activity(tool_done=True)
+        elif line == _EXIT:
+            self._exit = []
+        elif self._exit is not None and line.startswith(_SAVED):
+            yield _ended("\n".join(self._exit))
+            self._exit = None
+        elif self._exit is not None:
+            self._exit.append(line)
+
+    def log(self, event: dict[str, Any]) -> Iterator[LogEntry]:  # noqa: ARG002 - it has no events
+        """Yield nothing: it has no events."""
+        yield from ()
+
+
+def _ended(said: str) -> Observation:
+    gave_up = _GAVE_UP.get(said)
+    return AgentFinished(said) if gave_up is None else TroubleSeen(AgentTrouble.ERROR, gave_up)

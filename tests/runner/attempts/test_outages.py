@@ -1,0 +1,234 @@
+"""Providers out of reach, met by real processes that speak a real dialect: parked, probed by one agent, outlived."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.core import events as ev
+from holdfast.core.status import FailureKind, ParkReason, RunStatus, TaskStatus
+from tests.support.repositories import Project
+from tests.support.runs import Fifo, Trial, stage, start_runner
+from tests.support.scripted_agents import FINISHED, answers, claude, once, refused, say, trial, work
+
+DOWN = f"{say(refused(503))}; exit 1"
+WORK = f"{say(answers())}; echo done > $HOLDFAST_TASK.txt; {say(FINISHED)}"
+FAST = {"limit_wait": 0.4}
+
+
+def _down_for(tmp_path: Path, times: int, then: str = WORK) -> str:
+    """Return a script that meets an outage some times, ever, and works after that."""
+    for number in range(times):
+        then = once(tmp_path / f"down-{number}", DOWN, then)
+    return then
+
+
+def _first_down(then: str) -> str:
+    """Return a script that meets an outage in the first attempt at each task."""
+    return f"if [ $HOLDFAST_ATTEMPT_NUMBER = 1 ]; then {DOWN}; else {then}; fi"
+
+
+def test_an_outage_is_waited_out_and_charges_nobody(tmp_path: Path) -> None:
+    """Ten 503 in a row: the task waits, longer each time, and no attempt is on its account."""
+    run = trial(
+        Project.create(tmp_path / "p"),
+        "t",
+        agents={"a": claude(_down_for(tmp_path, 5))},
+        limits={"limit_wait": 0.1, "attempts": 2},
+    )
+    assert run.execute() is RunStatus.COMPLETED
+    task, parked = run.state().tasks["t"], run.of_kind(ev.ProviderParked)
+    assert (task.charged, task.limited, task.failures) == (0, 5, [])
+    assert [one.hits for one in parked] == [1, 2, 3, 4, 5]
+    assert [round(one.wait_s, 1) for one in parked][3:] == [0.2, 0.4]
+    assert {one.reason for one in parked} == {ParkReason.OUTAGE}
+    assert len({one.since for one in parked}) == 1
+    assert run.violations() == []
+
+
+def test_after_the_wait_one_agent_tries_and_the_others_wait_for_what_it_finds(tmp_path: Path) -> None:
+    """Four tasks, four workspaces: in an outage only the probe starts, and all start once its model has answered."""
+    probing, go_on = Fifo(tmp_path / "at"), Fifo(tmp_path / "on")
+    probe = f"{say(answers())}; {probing.give}; {go_on.take}; echo done > $HOLDFAST_TASK.txt; {say(FINISHED)}"
+    script = _first_down(_down_for(tmp_path, 2, once(tmp_path / "up", probe, WORK)))
+    names = ("t1", "t2", "t3", "t4")
+    run = trial(
+        Project.create(tmp_path / "p"), *names, agents={"a": claude(script)}, limits={**FAST, "jobs": 4}
+    )
+    runner = start_runner(run)
+    probing.wait()
+    # The probe is at work still: that its model answered lets the others go on.
+    while len(run.landed()) < 3:
+        assert runner.poll() is None
+    go_on.release()
+    assert runner.communicate()[0].decode().strip() == "completed"
+    started = run.recorded(ev.AttemptStarted)
+    assert [one.probes for one in started] == [False] * 4 + [True] * 3 + [False] * 3
+    assert len(run.recorded(ev.ProviderAnswered)) == 1
+    assert run.violations() == []
+
+
+def test_a_fallback_takes_over_in_an_outage(tmp_path: Path) -> None:
+    """As with limits: tasks of a provider that is out of reach start on another agent, at once."""
+    agents = {"a": claude(DOWN, fallback="b"), "b": {"command": ["sh", "-c", work()]}}
+    run = trial(Project.create(tmp_path / "p"), "t1", "t2", agents=agents)
+    assert run.execute() is RunStatus.COMPLETED
+    assert {run.state().tasks[name].latest.agent for name in ("t1", "t2")} == {"b"}
+
+
+def test_a_runner_killed_while_its_probe_works_leaves_a_probe_that_answers(tmp_path: Path) -> None:
+    """The next runner hears the same stream from its beginning, and nobody else started meanwhile."""
+    at_work, go_on = Fifo(tmp_path / "at"), Fifo(tmp_path / "on")
+    probe = f"{at_work.give}; {go_on.take}; {WORK}"
+    script = _first_down(once(tmp_path / "up", probe, WORK))
+    run = trial(
+        Project.create(tmp_path / "p"), "t1", "t2", agents={"a": claude(script)}, limits={**FAST, "jobs": 2}
+    )
+    runner = start_runner(run)
+    at_work.wait()
+    os.kill(runner.pid, signal.SIGKILL)
+    runner.communicate()
+    go_on.release()
+    assert run.execute() is RunStatus.COMPLETED
+    assert [one.probes for one in run.recorded(ev.AttemptStarted)] == [False, False, True, False]
+    assert sum(task.charged for task in run.state().tasks.values()) == 0
+    assert run.violations() == []
+
+
+def test_a_runner_killed_during_an_outage_leaves_a_wait_that_goes_on(tmp_path: Path) -> None:
+    """What is known of the outage is on record: since when, and how often it was met."""
+    run = trial(
+        Project.create(tmp_path / "p"),
+        "t",
+        agents={"a": claude(_down_for(tmp_path, 1))},
+        limits={"limit_wait": 8},
+    )
+    runner = start_runner(run)
+    deadline = time.monotonic() + 60
+    while run.status_of("t") != "waiting_limit":
+        assert time.monotonic() < deadline
+    os.kill(runner.pid, signal.SIGKILL)
+    runner.communicate()
+    [before] = run.stored().row.parked.values()
+    assert (before.reason, before.error, before.hits) == (ParkReason.OUTAGE, "API Error: 503", 1)
+    assert run.execute() is RunStatus.COMPLETED
+    assert run.state().tasks["t"].charged == 0
+
+
+def test_a_short_outage_is_waited_for_although_limits_are_not(tmp_path: Path) -> None:
+    """`on_limit: stop` is about limits, which last for hours."""
+    run = trial(
+        Project.create(tmp_path / "p"),
+        "t",
+        agents={"a": claude(_down_for(tmp_path, 1))},
+        limits={**FAST, "on_limit": "stop"},
+    )
+    assert run.execute() is RunStatus.COMPLETED
+
+
+def test_a_long_outage_stops_a_run_that_waits_for_no_limit(tmp_path: Path) -> None:
+    """It says since when, what the provider said last, and when it would be tried."""
+    limits = {"limit_wait": "1h", "on_limit": "stop"}
+    run = trial(Project.create(tmp_path / "p"), "t", agents={"a": claude(DOWN)}, limits=limits)
+    assert run.execute() is RunStatus.BLOCKED
+    reason = run.stored().row.reason
+    assert "anthropic is unreachable since " in reason
+    assert reason.endswith(": API Error: 503")
+
+
+def _judging(validator: str) -> dict[str, Any]:
+    return {
+        "id": "t",
+        "run": ["sh", "-c", "echo x > t.txt"],
+        "validators": [{"id": "v", "prompt": "judge", "agent": validator}],
+    }
+
+
+def test_a_validator_in_an_outage_is_asked_again_after_it(tmp_path: Path) -> None:
+    """The outage says nothing about the work: nothing is charged, and the score comes later."""
+    script = _down_for(tmp_path, 2, say(answers('{"score": 1.0}'), {**FINISHED, "result": '{"score": 1.0}'}))
+    run = Trial.of(
+        Project.create(tmp_path / "p"),
+        stage("s", _judging("j")),
+        agents={"j": claude(script)},
+        limits=FAST,
+    )
+    assert run.execute() is RunStatus.COMPLETED
+    assert [one.hits for one in run.of_kind(ev.ProviderParked)] == [1, 2]
+    assert len(run.of_kind(ev.ProviderAnswered)) == 1
+    assert run.state().tasks["t"].charged == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "kind", "way_out"),
+    [
+        (401, "invalid x-api-key", FailureKind.AUTH, "Log in with a"),
+        (402, "no money", FailureKind.CREDIT, "Top up the account of a"),
+    ],
+)
+def test_a_provider_that_refuses_us_blocks_at_once_and_says_what_to_do(
+    tmp_path: Path, status: int, words: str, kind: FailureKind, way_out: str
+) -> None:
+    """One attempt is enough: nothing else starts through that provider until somebody resumes the run."""
+    script = once(tmp_path / "hit", f"{say(refused(status, words))}; exit 1", WORK)
+    run = trial(Project.create(tmp_path / "p"), "t1", "t2", agents={"a": claude(script)}, limits={"jobs": 1})
+    assert run.execute() is RunStatus.BLOCKED
+    [failure] = run.state().tasks["t1"].failures
+    assert failure.kind is kind
+    assert way_out in failure.error
+    assert f"holdfast resume {run.run}" in failure.error
+    assert run.state().tasks["t2"].attempt == 0
+    assert run.execute() is RunStatus.COMPLETED
+    assert run.state().tasks["t1"].charged == 0
+
+
+def test_an_agent_that_goes_on_after_its_key_was_refused_is_ended(tmp_path: Path) -> None:
+    """Its own retries are no sign of life: without the agent's end the task blocks, long before it counts as silent."""
+    never = Fifo(tmp_path / "never")
+    script = f"{say(refused(401, 'invalid x-api-key'))}; {never.take}"
+    run = trial(Project.create(tmp_path / "p"), "t", agents={"a": claude(script)})
+    assert run.execute() is RunStatus.BLOCKED
+    [halt] = run.of_kind(ev.AttemptHalted)
+    assert (halt.failure, run.state().tasks["t"].charged) == (FailureKind.AUTH, 0)
+    assert (
+        run.state()
+        .tasks["t"]
+        .error.startswith("the agent's credentials were refused: invalid x-api-key. Log in")
+    )
+
+
+def _with_models(project: Project, bad: str, good: str) -> dict[str, Any]:
+    """Return two agents of one provider, the first of which says that its model is unknown."""
+    state = project.path / ".holdfast"
+    state.mkdir(exist_ok=True)
+    (state / "agents.toml").write_text(
+        '[one]\npreset = "claude"\nprovider = "p"\ncommand = ["sh", "-c", '
+        + repr(bad)
+        + ']\nprompt = "file"\n'
+        'errors = { model = ["no such model"] }\n'
+        '[two]\npreset = "claude"\nprovider = "p"\ncommand = ["sh", "-c", '
+        + repr(good)
+        + ']\nprompt = "file"\n'
+    )
+    return {"a": {"preset": "one"}, "b": {"preset": "two"}}
+
+
+def test_an_unknown_model_blocks_its_agent_and_no_other_of_the_provider(tmp_path: Path) -> None:
+    """Two tasks ask for the model, one attempt finds out; an agent with another model goes on."""
+    project = Project.create(tmp_path / "p")
+    event = tmp_path / "event"
+    event.write_text(say(refused(404, "no such model: x-9")))
+    agents = _with_models(project, f". {event}; exit 1", f". {tmp_path / 'work'}")
+    (tmp_path / "work").write_text(WORK)
+    run = trial(project, "t1", "t2", "t3:b", agents=agents, known=["one", "two"], limits={"jobs": 1})
+    assert run.execute() is RunStatus.BLOCKED
+    tasks = run.state().tasks
+    assert [failure.kind for failure in tasks["t1"].failures] == [FailureKind.MODEL]
+    assert "Set `model:` of a under `agents:`" in tasks["t1"].error
+    assert (tasks["t2"].attempt, tasks["t3"].status) == (0, TaskStatus.COMPLETED)
+    assert run.stored().row.reason.startswith("a: the agent's model is unknown or not allowed")
