@@ -24,6 +24,7 @@ from holdfast.errors import LaunchError
 _FLOCK = struct.Struct("@hhqqi0q")  # of 64-bit Linux: type, whence, start, length, pid
 _POLL_S = 0.02
 _WHOLE_FILE = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+_NOTHING = _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0)
 
 
 def open_lockable(path: str | os.PathLike[str]) -> int:
@@ -38,6 +39,11 @@ def try_lock(fd: int) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     return True
+
+
+def unlock(fd: int) -> None:
+    """End the lock of an open file, also for a process that was given the file."""
+    fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _NOTHING)
 
 
 def lock_within(fd: int, seconds: float) -> bool:

@@ -12,7 +12,19 @@ import pytest
 from tests.agents.acp_adapters import CLAUDE_AGENT_ACP, CODEX_ACP
 from tests.agents.agent_project import AgentProject
 from tests.agents.json_agents import CLINE, DROID, PI
-from tests.agents.real_agents import AIDER, CODEX, GEMINI, OPENCODE, QWEN, RealAgent
+from tests.agents.real_agents import (
+    AIDER,
+    CLAUDE,
+    CODEX,
+    COPILOT,
+    GEMINI,
+    GOOSE,
+    MINI,
+    OPENCODE,
+    QWEN,
+    VIBE,
+    RealAgent,
+)
 from tests.scripted_model import Script, ScriptedModel
 from tests.support.runs import Fifo
 
@@ -23,12 +35,16 @@ NEWER_AGENTS = (CLAUDE_AGENT_ACP, CODEX_ACP, CLINE, DROID, PI)
     params=[
         CODEX,
         QWEN,
-        *(pytest.param(agent, marks=pytest.mark.more_agents) for agent in (GEMINI, OPENCODE, *NEWER_AGENTS)),
+        CLAUDE,
+        *(
+            pytest.param(agent, marks=pytest.mark.more_agents)
+            for agent in (GEMINI, OPENCODE, GOOSE, COPILOT, VIBE, MINI, *NEWER_AGENTS)
+        ),
     ],
     ids=lambda agent: agent.name,
 )
 def agent(request: pytest.FixtureRequest) -> RealAgent:
-    """Each of the agents with tools; `make test` has the first two."""
+    """Each of the agents with tools; `make test` has the first three."""
     return installed(request.param)
 
 
@@ -39,9 +55,21 @@ def aider() -> RealAgent:
 
 
 @pytest.fixture
+def opencode() -> RealAgent:
+    """The agent that makes a database in its home when it first starts."""
+    return installed(OPENCODE)
+
+
+@pytest.fixture
 def codex() -> RealAgent:
     """Codex: the agent that starts fastest."""
     return installed(CODEX)
+
+
+@pytest.fixture
+def claude() -> RealAgent:
+    """Claude Code: the agent that tells most about its limits."""
+    return installed(CLAUDE)
 
 
 @pytest.fixture

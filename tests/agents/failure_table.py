@@ -12,7 +12,7 @@ from pathlib import Path
 
 from holdfast.core.status import FailureKind
 from tests.agents.record import CASES
-from tests.agents.recordings import case_of, did_without, index, is_hidden, outcome_of
+from tests.agents.recordings import HIDDEN, case_of, did_without, index, outcome_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 WRITE = "python -m tests.agents.failure_table"
@@ -52,7 +52,12 @@ _ADDED_LATER = {
     *("server-error", "refused", "not-found", "bad-model", "no-credit", "payment-required", "refusal"),
 }
 NOT_RECORDED = {
-    f"{agent}-{case}" for agent in ("codex", "qwen", "gemini", "opencode", "aider") for case in _ADDED_LATER
+    *(
+        f"{agent}-{case}"
+        for agent in ("codex", "qwen", "gemini", "opencode", "aider")
+        for case in _ADDED_LATER
+    ),
+    *(f"{agent}-{case}" for agent in ("copilot", "mini-swe-agent", "vibe") for case in CASES),
 }
 """What no recording shows yet. Only ever shortened."""
 
@@ -96,7 +101,7 @@ def _cell(name: str | None) -> str:
         return NOTHING
     outcome = outcome_of(name)
     if outcome.failure is None:
-        return "done (1)" if did_without(name) else "done (2)" if is_hidden(name) else "done"
+        return f"done{' (1)' if did_without(name) else ' (2)' if name in HIDDEN else ''}"
     return _WORDS.get(outcome.failure, outcome.failure.value)
 
 

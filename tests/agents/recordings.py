@@ -74,12 +74,29 @@ def did_without(name: str) -> bool:
     return agent_of(name) == "aider" and case_of(name).startswith("late-")
 
 
-def is_hidden(name: str) -> bool:
-    """Whether the agent takes the fault for a good end and prints no trace of it, so that only checks can notice.
+HIDDEN = frozenset(
+    {
+        "aider-refusal.txt",
+        "copilot-late-refusal.jsonl",
+        "copilot-refusal.jsonl",
+        "droid-late-eof.jsonl",
+        "gemini-late-eof.jsonl",
+        "gemini-late-refusal.jsonl",
+        "gemini-refusal.jsonl",
+        "goose-late-eof.jsonl",
+        "goose-late-refusal.jsonl",
+        "qwen-0.15.10-late-refusal.jsonl",
+        "qwen-0.15.10-refusal.jsonl",
+        "qwen-late-refusal.jsonl",
+        "qwen-refusal.jsonl",
+        "vibe-late-refusal.jsonl",
+        "vibe-refusal.jsonl",
+    }
+)
+"""Where an agent prints nothing that tells a failed last answer from a good one. Only ever shortened.
 
-    Droid takes an answer that ended early for a whole one; its usage is a total in which the missing part cannot be seen.
-    """
-    return name == "droid-late-eof.jsonl"
+No reader can find out what is not there. What such an agent leaves is judged by the checks of its task.
+"""
 
 
 def exit_with(code: int | None) -> Exit:

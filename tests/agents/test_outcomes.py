@@ -7,7 +7,16 @@ import pytest
 from holdfast.agents.presets import builtin_presets
 from holdfast.core.outcome import OutcomeKind, WorkSign, judge_outcome
 from holdfast.core.status import FailureKind
-from tests.agents.recordings import case_of, did_without, exit_with, heard_in, is_hidden, outcome_of, recorded
+from tests.agents.recordings import (
+    HIDDEN,
+    case_of,
+    did_without,
+    exit_with,
+    heard,
+    heard_in,
+    outcome_of,
+    recorded,
+)
 
 LIMITED = (OutcomeKind.LIMITED, FailureKind.LIMIT)
 OUTAGE = (OutcomeKind.LIMITED, FailureKind.OUTAGE)
@@ -49,26 +58,26 @@ EXPECTED: dict[str, set[RecordedEnding]] = {
 WELL = {case for case, ends in EXPECTED.items() if DONE in ends}
 PARTICULAR: dict[str, RecordedEnding] = {
     # These say nothing at all and go on for ever: the bounds on silence and time end them.
-    "qwen-usage-limit.jsonl": STALLED,
-    "qwen-late-usage-limit.jsonl": STALLED,
-    "opencode-usage-limit.jsonl": STALLED,
-    "opencode-late-usage-limit.jsonl": STALLED,
-    "opencode-cut.jsonl": STALLED,
-    "opencode-eof.jsonl": STALLED,
+    "goose-usage-limit.jsonl": STALLED,
+    "goose-late-usage-limit.jsonl": STALLED,
+    **{
+        f"droid-{late}{case}.jsonl": STALLED
+        for late in ("", "late-")
+        for case in ("rate-limit", "usage-limit", "server-error")
+    },
+    "droid-no-credit.jsonl": STALLED,
     "pi-usage-limit.jsonl": STALLED,
     "pi-late-usage-limit.jsonl": STALLED,
+    # Qwen repeats a request without credit as one at a rate limit, and says no more than the status for a long time.
+    "qwen-no-credit.jsonl": LIMITED,
+    "qwen-0.15.10-no-credit.jsonl": LIMITED,
     # Claude Code says of every 404 that the model is not there.
     "claude-agent-acp-not-found.jsonl": MODEL,
     # It repeats no request that met a limit; the wait is ours.
     "codex-acp-rate-limit-once.jsonl": LIMITED,
-    "aider-cut.txt": STALLED,
-    "aider-eof.txt": STALLED,
 }
 NOT_YET: dict[str, RecordedEnding] = {
     "claude-cut.written.jsonl": FAILED,
-    "codex-cut.jsonl": FAILED,
-    "gemini-cut.jsonl": FAILED,
-    "qwen-cut.jsonl": FAILED,
 }
 """Read as less than they are, and safely so. Only ever shortened."""
 
@@ -81,18 +90,15 @@ def _fault_of(name: str) -> str:
 def test_every_recorded_ending_gives_the_right_outcome(name: str) -> None:
     """Whatever the exit code says (aider's is 0 in every case): limits wait, refusals block, errors fail."""
     outcome = outcome_of(name)
-    right: set[RecordedEnding | None] = (
-        {PARTICULAR[name]} if name in PARTICULAR else {*EXPECTED[_fault_of(name)]}
-    )
-    if did_without(name) or is_hidden(name):
-        right = {DONE}
-    assert (outcome.end, outcome.failure) in right | {NOT_YET.get(name)}
+    right = {*EXPECTED[_fault_of(name)], PARTICULAR.get(name), NOT_YET.get(name)}
+    right |= {DONE} if did_without(name) or name in HIDDEN else set()
+    assert (outcome.end, outcome.failure) in right
 
 
 @pytest.mark.parametrize("name", [name for name in recorded() if _fault_of(name) in EXPECTED.keys() - WELL])
 def test_no_recorded_failure_is_taken_for_an_end(name: str) -> None:
     """Half-done work never lands, however the agent words its failure and whatever it exits with."""
-    assert (outcome_of(name).end is OutcomeKind.DONE) is (did_without(name) or is_hidden(name))
+    assert (outcome_of(name).end is OutcomeKind.DONE) is (did_without(name) or name in HIDDEN)
 
 
 def test_a_recorded_refusal_without_a_change_names_what_was_wanted() -> None:
@@ -113,7 +119,7 @@ def test_geminis_exit_codes_tell_what_its_stream_does_not() -> None:
     """It ends with an HTTP status, cut to eight bits: 429, 413 and 401 are told apart by it."""
     codes = builtin_presets()["gemini"].error_patterns()
     ends = [
-        judge_outcome(exit_with(n), heard_in("gemini-eof.jsonl"), WorkSign.CHANGED, by_code=codes.of_exit(n))
+        judge_outcome(exit_with(n), heard(b"", "gemini"), WorkSign.CHANGED, by_code=codes.of_exit(n))
         for n in (173, 157, 145)
     ]
     assert [(one.end, one.failure) for one in ends] == [LIMITED, CONTEXT, REFUSED]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.agents.agent_project import AgentProject, BuildProject, task
 from tests.agents.conftest import installed
-from tests.agents.real_agents import GEMINI, RealAgent
+from tests.agents.real_agents import AGENTS, GEMINI, MINI, RealAgent
 from tests.scripted_model import ModelFault, Script, Write
 from tests.support.command import Cli, eventually
 from tests.support.repositories import write
@@ -19,6 +19,15 @@ from tests.support.repositories import write
 CONTEXT_ONLY = ("codex-acp",)
 """Agents that tell how full their context is, and not what they used."""
 WORK = (Write("one.txt", "one\n"), Write("two.txt", "two\n"))
+UNCOUNTED = {"copilot", "vibe", "mini-swe-agent"}
+"""Agents that do not say how many tokens they used."""
+LATE_FAILURES = [
+    ("goose", ModelFault.CUT, 1, "limited"),
+    ("copilot", ModelFault.SERVER_ERROR, 6, "limited"),
+    ("vibe", ModelFault.OVERFLOW, 1, "failed"),
+    ("mini-swe-agent", ModelFault.OVERFLOW, 1, "failed"),
+]
+"""How the model of an agent fails after its first tool call, how often it does until the agent gives up, and how that ends."""
 
 
 def prepare(here: AgentProject, agent: RealAgent, **limits: Any) -> Cli:
@@ -28,6 +37,22 @@ def prepare(here: AgentProject, agent: RealAgent, **limits: Any) -> Cli:
     return Cli.of(
         here.place / "p", task("a"), agent="it", agents={"it": entry}, limits={"limit_wait": 1, **limits}
     )
+
+
+def with_resume(here: AgentProject, agent: RealAgent) -> Cli:
+    """Make such a project whose agent, by the user's own file, resumes its session as the tests start it."""
+    spec = agent.spec(here.model.url(), here.place / "home")
+    cli = Cli.of(here.place / "p", task("a"), agent="it", limits={"limit_wait": 1})
+    table = {
+        "preset": agent.name,
+        "command": list(spec.command),
+        "resume": list(agent.resuming(spec, "{session}").command),
+        "prompt": spec.prompt,
+    }
+    lines = [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+    lines += ["[it.env]", *(f"{key} = {json.dumps(value)}" for key, value in spec.env.items())]
+    write(cli.here / ".holdfast" / "agents.toml", "\n".join(["[it]", *lines]))
+    return cli
 
 
 def attempts(cli: Cli) -> list[tuple[str, str]]:
@@ -103,19 +128,14 @@ def test_a_real_agents_tokens_are_counted(agent: RealAgent, stage: BuildProject)
     here = stage({"a": Script(WORK)})
     cli = prepare(here, agent)
     assert here.execute() == 0
-    assert cli.task("a")["tokens"] == (1 if agent.name in CONTEXT_ONLY else 3) * 1050
+    uses = 0 if agent.name in UNCOUNTED else 1 if agent.name in CONTEXT_ONLY else 3
+    assert (cli.task("a")["tokens"] or 0) == uses * 1050
 
 
 def test_a_real_agent_goes_on_with_its_own_session(codex: RealAgent, stage: BuildProject) -> None:
     """`--native-resume`: after a cut connection the same session is continued, and it is said."""
     here = stage({"a": Script(WORK, fault=ModelFault.CUT, times=3, after=1)})
-    spec = codex.spec(here.model.url(), here.place / "home")
-    cli = Cli.of(here.place / "p", task("a"), agent="it")
-    resume = [*spec.command[:-1], "resume", "{session}", spec.command[-1]]
-    table = {"preset": "codex", "command": list(spec.command), "resume": resume, "prompt": spec.prompt}
-    lines = [f"{key} = {json.dumps(value)}" for key, value in table.items()]
-    lines += ["[it.env]", *(f"{key} = {json.dumps(value)}" for key, value in spec.env.items())]
-    write(cli.here / ".holdfast" / "agents.toml", "\n".join(["[it]", *lines]))
+    cli = with_resume(here, codex)
     done = cli("run", "--yes", "--native-resume")
     assert done.code == 0, done.out
     assert "resuming it's own session" in done.out
@@ -131,3 +151,49 @@ def test_a_real_agent_that_ends_with_status_zero_after_an_error_has_failed(stage
     assert here.execute() == 1
     assert attempts(cli) == [("failed", "agent")]
     assert here.exit_of("a").code == 0
+
+
+@pytest.mark.more_agents
+@pytest.mark.parametrize(("name", "fault", "times", "ending"), LATE_FAILURES)
+def test_a_real_agent_whose_model_fails_after_its_first_tool_is_not_done(
+    name: str, fault: ModelFault, times: int, ending: str, stage: BuildProject
+) -> None:
+    """goose ends with status 0 then. Half of the work is there; a fresh agent does the rest before anything lands."""
+    here = stage({"a": Script(WORK, fault=fault, times=times, after=1)})
+    cli = prepare(here, installed(AGENTS[name]))
+    assert here.execute() == 0
+    assert [outcome for outcome, _ in attempts(cli)] == [ending, "landed"]
+    assert (here.show("one.txt"), here.show("two.txt")) == ("one", "two")
+
+
+@pytest.mark.more_agents
+def test_a_real_agent_that_reached_its_own_limit_is_not_done(stage: BuildProject) -> None:
+    """mini-swe-agent ends with status 0 when it may do no more steps; what it did so far does not land."""
+    here = stage({"a": Script(WORK)})
+    agent = installed(MINI)
+    spec = agent.spec(here.model.url(), here.place / "home")
+    command = [spec.command[0], "-c", "mini.yaml", "-c", "agent.step_limit=1", *spec.command[1:]]
+    entry = {"preset": agent.name, "command": command, "prompt": spec.prompt, "env": spec.env}
+    cli = Cli.of(here.place / "p", task("a"), agent="it", agents={"it": entry}, limits={"attempts": 1})
+    assert here.execute() == 1
+    assert here.exit_of("a").code == 0
+    assert attempts(cli) == [("failed", "agent")]
+    assert "LimitsExceeded" in cli("status").out
+
+
+@pytest.mark.more_agents
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [("goose", ModelFault.CUT), ("copilot", ModelFault.NOT_FOUND), ("vibe", ModelFault.NOT_FOUND)],
+)
+def test_an_agent_with_a_session_continues_it_after_an_outage(
+    name: str, fault: ModelFault, stage: BuildProject
+) -> None:
+    """The session was read from what the agent printed, and the model is asked only for the rest of the work."""
+    here = stage({"a": Script(WORK, fault=fault, times=1, after=1)})
+    cli = with_resume(here, installed(AGENTS[name]))
+    done = cli("run", "--yes", "--native-resume")
+    assert done.code == 0, done.out
+    first, second = cli.json("inspect", "1", "a")["tasks"][0]["attempts"]
+    assert first["session"] == second["session"] != ""
+    assert [request.made for request in here.model.requests if not request.aside] == [0, 1, 1, 2]

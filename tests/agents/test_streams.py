@@ -13,10 +13,19 @@ from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.reader import DIALECTS, LINE_BYTES_MAX, StreamReader
 from holdfast.core.observations import AgentTrouble, StreamSummary, TroubleSeen
 from holdfast.core.plan import STREAMS
-from tests.agents.recordings import agent_of, case_of, did_without, heard, heard_in, is_hidden, recorded
+from tests.agents.recordings import (
+    HIDDEN,
+    agent_of,
+    case_of,
+    did_without,
+    heard,
+    heard_in,
+    recorded,
+)
 
-ENDED_WELL = ("ok", "patch", "failing-tool", "no-tool", "rate-limit-once", "limit-warning")
-NO_SESSION = ("aider", "goose", "mini-swe-agent", "vibe", "cline", "openhands")
+ENDED_WELL = ("ok", "patch", "failing-tool", "no-tool", "rate-limit-once", "limit-warning", "resumed")
+NO_SESSION = ("aider", "mini-swe-agent", "cline", "openhands")
+NO_TOKENS = ("copilot", "vibe", "mini-swe-agent", "openhands")
 GAVE_UP = ("codex-acp-rate-limit-once.jsonl",)
 """It repeats no request that met a limit."""
 NO_LAST_WORD = ("aider", "mini-swe-agent")
@@ -24,7 +33,7 @@ NO_LAST_WORD = ("aider", "mini-swe-agent")
 
 def _that(ended_well: bool) -> list[str]:
     well = {n for n in recorded() if case_of(n) in ENDED_WELL or did_without(n)} - set(GAVE_UP)
-    return [n for n in recorded() if (n in well) is ended_well and not is_hidden(n)]
+    return [n for n in recorded() if (n in well) is ended_well and n not in HIDDEN]
 
 
 def lines(*events: Any) -> bytes:
@@ -42,7 +51,7 @@ def test_an_agent_that_ended_well_is_understood(name: str) -> None:
     """Its last word, its tokens and its session are read, and a trouble it got over is forgotten."""
     told, agent = heard_in(name), agent_of(name)
     assert told.trouble is None
-    assert (told.tokens > 0) is (agent not in ("vibe", "mini-swe-agent", "openhands"))
+    assert (told.tokens > 0) is (agent not in NO_TOKENS)
     assert bool(told.session) is (agent not in NO_SESSION)
     assert bool(told.text) is (agent not in NO_LAST_WORD)
 

@@ -18,7 +18,18 @@ from holdfast.runner.session import RunOptions, execute_run
 from tests.support.command import Cli, cli_at_work, eventually, fails, is_alive, on_terminal, writes
 from tests.support.repositories import write
 from tests.support.runs import Fifo
-from tests.support.scripted_agents import THREAD, codex, fails as agent_fails, once, say, work
+from tests.support.scripted_agents import (
+    FINISHED,
+    THREAD,
+    answers,
+    claude,
+    codex,
+    fails as agent_fails,
+    once,
+    refused,
+    say,
+    work,
+)
 
 
 def test_a_completed_run_ends_with_0(tmp_path: Path) -> None:
@@ -384,6 +395,30 @@ def test_people_elsewhere_are_told_that_a_run_waits(tmp_path: Path) -> None:
     told = [json.loads(line) for line in news.read_text().splitlines()]
     (waiting,) = [one for one in told if one["event"] == "waiting_limit"]
     assert "at its limit" in waiting["reason"]
+
+
+def test_people_elsewhere_are_told_once_of_an_outage_that_lasts_and_not_of_a_short_one(
+    tmp_path: Path,
+) -> None:
+    """A first wait of fifteen minutes is long, one of seconds is not; both runs say the rest in their status."""
+    for first_wait, told in (("1h", ["outage"]), ("0.2s", [])):
+        news, hit = tmp_path / f"news-{first_wait}", tmp_path / f"hit-{first_wait}"
+        script = once(
+            hit, f"{say(refused(503))}; exit 1", f"{say(answers())}; echo x > a.txt; {say(FINISHED)}"
+        )
+        cli = Cli.of(
+            tmp_path / f"p-{first_wait}",
+            {"id": "a", "prompt": "x"},
+            agent="c",
+            agents={"c": claude(script)},
+            limits={"on_limit": "stop", "limit_wait": first_wait},
+            notify={"command": ["sh", "-c", f"cat >> {news}; echo >> {news}"]},
+        )
+        assert cli("run", "--yes").code == (3 if told else 0)
+        sent = [json.loads(line) for line in news.read_text().splitlines()]
+        outages = [one for one in sent if one["event"] in ("outage", "waiting_limit")]
+        assert [one["event"] for one in outages] == told
+        assert all("anthropic is unreachable since " in one["reason"] for one in outages)
 
 
 def test_native_resume_is_a_flag_of_run_and_resume(tmp_path: Path) -> None:

@@ -16,7 +16,16 @@ from holdfast.views.text import when
 from tests.support.command import COMMAND, Cli, cli_at_work, eventually, writes
 from tests.support.repositories import fingerprint
 from tests.support.runs import Fifo
-from tests.support.scripted_agents import THREAD, codex, fails as agent_fails, say, uses, work
+from tests.support.scripted_agents import (
+    THREAD,
+    claude,
+    codex,
+    fails as agent_fails,
+    refused,
+    say,
+    uses,
+    work,
+)
 
 KEYS = {
     "run": {"id", "goal", "status", "branch", "base", "started_at", "updated_at", "resumable", "detail"},
@@ -215,6 +224,30 @@ def test_status_tells_until_when_a_task_waits_for_a_limit(tmp_path: Path) -> Non
     assert (task["status"], task["attempts"], view["run"]["ending"]) == ("waiting_limit", 1, "limit")
     assert f"until {when(task['waiting_until'])}" in cli("status").out
     assert "openai is at its limit until" in view["run"]["detail"]
+
+
+def test_status_tells_since_when_a_provider_is_out_of_reach(tmp_path: Path) -> None:
+    """Since when, the provider's last words and the next try, for people and programs; a limit is told apart from it."""
+    script = f"{say(refused(503))}; exit 1"
+    cli = Cli.of(
+        tmp_path / "p",
+        {"id": "a", "prompt": "x"},
+        agent="c",
+        agents={"c": claude(script)},
+        limits={"limit_wait": "30m"},
+    )
+    runner = cli.start("run", "--yes")
+    while not cli.json("status")["providers"]:
+        assert runner.poll() is None
+    [provider] = cli.json("status")["providers"]
+    assert (provider["provider"], provider["reason"], provider["tries"]) == ("anthropic", "outage", 1)
+    assert (provider["error"], provider["probe"]) == ("API Error: 503", None)
+    assert provider["since"] < provider["next_try"]
+    said = " ".join(cli("status").out.split())
+    assert "anthropic unreachable since " in said
+    assert "), next try at " in said
+    assert cli("stop").code == 0
+    runner.wait()
 
 
 def test_following_shows_a_run_of_another_process_to_its_end(tmp_path: Path) -> None:

@@ -9,16 +9,24 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.budgets import attempt_overrun, shared_overrun
-from holdfast.core.commands import RecordEvent, StartAttempt, ValidateTask
+from holdfast.core.commands import RecordEvent, StartAttempt, ValidateTask, intents
 from holdfast.core.decide import decide, next_wake
 from holdfast.core.facts import BranchFacts, Facts
 from holdfast.core.native_resume import session_for
 from holdfast.core.plan import AgentProvider, Limits, Plan, Task, Validator
 from holdfast.core.projection import Parked, RunRow, Spent, decode_run_row, encode_row
-from holdfast.core.provider_limits import KNOWN_WAIT_MAX_S, default_wait, park_provider
+from holdfast.core.provider_limits import (
+    KNOWN_WAIT_MAX_S,
+    LONG_OUTAGE_S,
+    default_wait,
+    park_provider,
+    park_unreachable,
+    provider_answered,
+)
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
-from holdfast.core.status import FailureKind, RunStatus, TaskStatus
+from holdfast.core.status import FailureKind, ParkReason, RunStatus, TaskStatus
+from holdfast.reporting.notifications import notification_of
 from tests.core.builders import ATTACHED, begin, done, failed, plan, settle, start, task
 
 WALL = 1_800_000_000.0
@@ -118,6 +126,77 @@ def test_several_attempts_that_run_into_one_limit_are_one_hit() -> None:
 def test_the_default_wait_doubles_from_a_minute_to_an_hour() -> None:
     """When nobody says how long, patience grows."""
     assert [default_wait(hits, 60.0) for hits in (1, 2, 3, 7, 50)] == [60, 120, 240, 3600, 3600]
+
+
+def _outage(state: RunState, clock: float, *, probed: bool, wall: float = WALL) -> ev.ProviderParked:
+    parked = park_unreachable(state, "p", "token", "503", wall + clock, clock, probed=probed)
+    state.apply(parked)
+    return parked
+
+
+def test_only_a_probe_makes_the_wait_in_an_outage_longer() -> None:
+    """Agents that were at work when it began meet the same outage; ten minutes is the longest wait."""
+    state, clock = _two(), 0.0
+    assert [_outage(state, at, probed=False).hits for at in (0.0, 5.0, 40.0, 90.0)] == [1, 1, 1, 1]
+    waits = []
+    for _ in range(8):
+        clock = state.row.parked["p"].not_before
+        waits.append(_outage(state, clock, probed=True).wait_s)
+    least = (30, 60, 120, 240, 480, 600, 600, 600)
+    assert all(wait <= found <= 1.1 * wait for wait, found in zip(least, waits, strict=True))
+
+
+def test_people_are_told_of_an_outage_once_it_lasts_and_when_it_is_over() -> None:
+    """Not of one that may be over in a minute, and never twice of the same; the time of day has no say in it."""
+    state = _two()
+    told = []
+    for turn in range(9):
+        clock = state.row.parked["p"].not_before if turn else 0.0
+        event = _outage(state, clock, probed=bool(turn), wall=WALL - 86400.0 * turn)
+        told += [clock + event.wait_s] * event.tell
+    assert len(told) == 1
+    assert LONG_OUTAGE_S <= told[0] < 2 * LONG_OUTAGE_S
+    [answered] = provider_answered(state, "p")
+    state.apply(answered)
+    assert isinstance(answered, ev.ProviderAnswered)
+    assert (answered.tell, state.row.parked, provider_answered(state, "p")) == (True, {}, [])
+    note = notification_of(answered, state)
+    assert note is not None
+    assert (note.event, note.reason) == ("outage", "p answers again")
+
+
+def test_an_outage_is_no_reason_to_forget_a_limit() -> None:
+    """A limit with a known end stays one, and one that is met in an outage is a first one."""
+    state = _two()
+    limit = _limit(state, WALL + 1000)
+    again = _outage(state, 10.0, probed=False)
+    assert (again.reason, again.reckoned, again.until) == (ParkReason.LIMIT, True, limit.until)
+    other = _two()
+    for at in (0.0, 100.0, 200.0):
+        _outage(other, at, probed=True)
+    assert park_provider(other, "p", "token", None, WALL, 1000.0).hits == 1
+
+
+def test_a_provider_that_refuses_us_stays_shut_whatever_others_met_before() -> None:
+    """An agent that ends in an outage does not open what refused credentials shut."""
+    state = _two()
+    state.apply(ev.ProviderShut(provider="p", words="log in"))
+    _outage(state, 10.0, probed=False)
+    assert state.row.parked["p"].words == "log in"
+
+
+def test_a_limit_whose_end_nobody_knows_is_tried_by_one_agent_first() -> None:
+    """All of them would run into it at once; with the first answer the others start."""
+    state = _two()
+    parked = _limit(state)
+    commands = [one for one in decide(state, parked.wait_s) if isinstance(one, StartAttempt)]
+    assert [(one.task, one.probes) for one in commands] == [("t", True), ("v", False)]
+    for command in commands:
+        state.apply(intents(command, f"{command.task}-token{command.attempt}")[0])
+    assert decide(state, parked.wait_s) == []
+    [answered] = provider_answered(state, "p")
+    state.apply(answered)
+    assert settle(state, now=parked.wait_s) == ["u"]
 
 
 def test_a_reset_time_beyond_reason_is_a_wrong_clock() -> None:

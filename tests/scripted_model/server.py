@@ -33,7 +33,7 @@ from tests.scripted_model.wording import STREAM, encode
 
 _LOOPBACK = "127.0.0.1"
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-_CUT_SHORT = ModelReply("I will begin by", None, 0, 0)
+_BEGINNING = "I will begin by"
 
 Scripts = Mapping[str, Script] | Callable[[str], Script]
 """The script of each task by its id, or a function from the prompt to the script."""
@@ -237,11 +237,11 @@ class ScriptedModel:
     def _failure(self, api: ProviderApi, turn: ModelTurn, script: Script, fault: ModelFault) -> HttpReply:
         if fault is ModelFault.REFUSED:
             self._server.refuse_connections()
+        begun = ModelReply(_BEGINNING, None, *script.tokens, number=self._number())
         if fault is ModelFault.REFUSAL:
-            return _worded(api, turn, replace(_CUT_SHORT, refused=True, number=self._number()))
+            return _worded(api, turn, replace(begun, refused=True))
         if fault in (ModelFault.CUT, ModelFault.EOF, ModelFault.REFUSED):
-            half = _worded(api, turn, replace(_CUT_SHORT, number=self._number()), half=True)
-            return replace(half, cut=fault is not ModelFault.EOF)
+            return replace(_worded(api, turn, begun, half=True), cut=fault is not ModelFault.EOF)
         return api.fail(turn, fault, int(time.time()) + script.resets_in_s, script.resets_in_s)
 
     def _next_step(self, api: ProviderApi, turn: ModelTurn, script: Script, mode: str) -> HttpReply:

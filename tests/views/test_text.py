@@ -7,21 +7,25 @@ from datetime import datetime
 from io import StringIO
 from string import Formatter
 
+import msgspec
 import pytest
 from rich.console import Console
 
 from holdfast.core import events as ev
+from holdfast.core.provider_limits import probe_of
 from holdfast.core.state import replay
-from holdfast.core.status import FailureKind, TaskStatus
+from holdfast.core.status import FailureKind, ParkReason, TaskStatus
 from holdfast.views.event_text import _SENTENCES, event_sentence
 from holdfast.views.live import LiveTable
 from holdfast.views.live_picture import Estimate, estimate_of, picture_lines, picture_of
+from holdfast.views.providers import outage_words
 from holdfast.views.text import (
     block,
     duration,
     one_line,
     shortened,
     table,
+    time_of_day,
     timestamp,
     titled_table,
     when,
@@ -166,6 +170,32 @@ def test_the_picture_shows_what_an_agent_does_and_what_it_cost() -> None:
     )
     assert "12.3k tokens, $0.42" in text
     assert "pytest -q" in text
+
+
+def test_the_picture_and_the_timeline_name_an_outage_and_who_tries() -> None:
+    """Since when, how long, its last words, and the next try, which goes on while nothing happens."""
+    parked = ev.ProviderParked(
+        provider="p",
+        until=1120.0,
+        wait_s=120.0,
+        clock=0.0,
+        reason=ParkReason.OUTAGE,
+        probe=True,
+        since=400.0,
+        error="connect: refused",
+    )
+    state = replay(plan((task("A"), task("B"))), [STARTED, *OPENED, parked])
+    picture = picture_of(state, {}, Estimate(), now=10.0, wall=1000.0)
+    drawn = [line.plain for line in picture_lines(picture, 100, 24, 70.0)]
+    assert (
+        f"p unreachable since {time_of_day(400.0)[:5]} (11 min), next try at {time_of_day(1120.0)}"
+        in drawn[2]
+    )
+    assert drawn[2].endswith(": connect: refused")
+    probe = msgspec.structs.replace(start("A", 1), agent="x", provider="p", probes=True)
+    assert event_sentence(probe).endswith("to see whether p answers again")
+    state.apply(probe)
+    assert "A tries it now" in outage_words("p", state.row.parked["p"], 1000.0, probe_of(state, "p"))
 
 
 def test_a_failure_is_told_with_the_last_line_of_its_log() -> None:

@@ -32,6 +32,7 @@ STREAMS = (
     "goose",
     "opencode",
     "qwen",
+    "aider",
     "copilot",
     "vibe",
     "mini-swe-agent",

@@ -120,6 +120,10 @@ class RunContext:
     save_requests: SaveRequests = field(default_factory=SaveRequests)
     secrets: dict[str, str] = field(default_factory=dict)
     """The secrets of attempts that were not launched yet, by token; never stored."""
+    ready_homes: set[Path] = field(default_factory=set)
+    """Where an agent was seen to have made its home ready, by the file that is locked meanwhile."""
+    home_turns: dict[Path, asyncio.Lock] = field(default_factory=dict)
+    """Whose turn it is to be the first agent in a home."""
     parsed: set[str] = field(default_factory=set)
     """The blobs in which no syntax error was found."""
     workspaces: TaskWorkspaces = field(init=False)

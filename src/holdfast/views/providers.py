@@ -11,7 +11,7 @@ from holdfast.core.projection import Parked
 from holdfast.core.provider_limits import probe_of
 from holdfast.core.state import RunState
 from holdfast.core.status import ParkReason
-from holdfast.views.text import count, one_line, time_of_day, timestamp
+from holdfast.views.text import one_line, time_of_day, timestamp
 
 _ERROR_CHARS = 160
 _MINUTE_S = 60.0
@@ -76,7 +76,7 @@ def outages(state: RunState) -> Iterator[tuple[str, Parked, str]]:
 def outage_words(provider: str, parked: Parked, now: float, probe: str) -> str:
     """Return an outage in words: `anthropic unreachable since 14:03 (12 min), next try at 14:16:20: API Error: 503`."""
     minutes = max(0, int((now - parked.since) / _MINUTE_S))
-    lasted = "less than a minute" if not minutes else count(minutes, "minute")
+    lasted = f"{minutes} min" if minutes else "less than a minute"
     then = f"{probe} tries it now" if probe else f"next try at {time_of_day(parked.until)}"
     error = f": {one_line(parked.error, _ERROR_CHARS)}" if parked.error else ""
     return f"{provider} unreachable since {time_of_day(parked.since)[:5]} ({lasted}), {then}{error}"

@@ -187,6 +187,21 @@ def test_a_provider_that_refuses_us_blocks_at_once_and_says_what_to_do(
     assert run.state().tasks["t1"].charged == 0
 
 
+def test_an_agent_that_goes_on_after_its_key_was_refused_is_ended(tmp_path: Path) -> None:
+    """Its own retries are no sign of life: without the agent's end the task blocks, long before it counts as silent."""
+    never = Fifo(tmp_path / "never")
+    script = f"{say(refused(401, 'invalid x-api-key'))}; {never.take}"
+    run = trial(Project.create(tmp_path / "p"), "t", agents={"a": claude(script)})
+    assert run.execute() is RunStatus.BLOCKED
+    [halt] = run.of_kind(ev.AttemptHalted)
+    assert (halt.failure, run.state().tasks["t"].charged) == (FailureKind.AUTH, 0)
+    assert (
+        run.state()
+        .tasks["t"]
+        .error.startswith("the agent's credentials were refused: invalid x-api-key. Log in")
+    )
+
+
 def _with_models(project: Project, bad: str, good: str) -> dict[str, Any]:
     """Return two agents of one provider, the first of which says that its model is unknown."""
     state = project.path / ".holdfast"

@@ -8,12 +8,16 @@ from typing import Any
 from holdfast.agents.streams import log_entries as entries
 from holdfast.agents.streams.dialect import StreamDialect, count, mapping, rows, text
 from holdfast.core.observations import Activity, AgentFinished, LogEntry, Observation, SessionNamed, Usage
+from holdfast.core.projection import Spent
 
 _TOOLS = ("command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call")
 
 
 class CodexStream(StreamDialect):
-    """Usage comes once, when the turn is over."""
+    """Usage comes once, when the turn is over: that of the whole session, of which earlier attempts had their part.
+
+    An error with "Reconnecting" is one that Codex tries to get over by itself. It counts until work goes on.
+    """
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
         """Yield what one event tells."""
@@ -27,7 +31,9 @@ class CodexStream(StreamDialect):
             case "turn.completed":
                 usage = mapping(event, "usage")
                 cached = count(usage, "cached_input_tokens")  # among the input
-                yield Usage(count(usage, "input_tokens", "output_tokens"), whole=True, cache_read=cached)
+                total = Spent(tokens=count(usage, "input_tokens", "output_tokens"), cache_read=cached)
+                new = total.beyond(self.session_before)
+                yield Usage(new.tokens, whole=True, cache_read=new.cache_read)
                 yield AgentFinished()
             case "turn.failed" | "error":
                 message = text(event, "error", "message") or text(event, "message")

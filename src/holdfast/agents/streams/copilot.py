@@ -27,6 +27,7 @@ class CopilotStream(StreamDialect):
     _cached = 0
     _last_word = False
     _failed = False
+    _provider_says = ""
 
     def read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         """Yield what one event tells."""
@@ -35,7 +36,7 @@ class CopilotStream(StreamDialect):
             yield obs.SessionNamed(session)
         match text(event, "type"):
             case "assistant.message":
-                self._last_word, self._failed = not at(data, "toolRequests"), False
+                self._last_word, self._failed, self._provider_says = not at(data, "toolRequests"), False, ""
                 yield obs.Activity(text=text(data, "content"))
                 # Without usage events, which not every version has, at most what was written is known.
                 self._written += count(data, "outputTokens")
@@ -55,7 +56,8 @@ class CopilotStream(StreamDialect):
                     obs.AgentTrouble.PERMISSION, f"it asks for permission: {what}", waits=True
                 )
             case "model.call_failure":
-                yield self._trouble(text(data, "errorMessage"), number(data, "statusCode"))
+                self._provider_says = text(data, "errorMessage")
+                yield self._trouble(self._provider_says, number(data, "statusCode"))
             case "session.error":
                 self._failed = True
                 yield self._session_error(data)
@@ -68,11 +70,15 @@ class CopilotStream(StreamDialect):
         return obs.Usage(self._used, whole=True, cache_read=self._cached)
 
     def _session_error(self, data: dict[str, Any]) -> obs.TroubleSeen:
-        """Return what an error means: by its words, else by the kind that Copilot gives it, else by its status."""
-        seen = self._trouble(text(data, "message"), number(data, "statusCode"))
-        known = _KINDS.get(text(data, "errorType"))
-        by_words = self._trouble(text(data, "message")).trouble is not obs.AgentTrouble.ERROR
-        return seen if by_words or known is None else obs.TroubleSeen(known, seen.message)
+        """Return what an error means: by its words and those of the provider, else by Copilot's kind or the status.
+
+        Copilot words every 404 as a model that was not found, so the provider's own words are needed.
+        """
+        message = text(data, "message")
+        trouble = self._patterns.of_error(f"{message}\n{self._provider_says}")
+        if trouble is not obs.AgentTrouble.ERROR:
+            return obs.TroubleSeen(trouble, message)
+        return self._trouble(message, number(data, "statusCode"), _KINDS.get(text(data, "errorType")))
 
     def _result(self, data: dict[str, Any]) -> Iterator[obs.Observation]:
         code = data.get("exitCode")

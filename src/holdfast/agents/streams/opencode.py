@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,10 @@ from holdfast.core import observations as obs
 
 _NAMED = {"ContextOverflowError": obs.AgentTrouble.CONTEXT, "ProviderAuthError": obs.AgentTrouble.AUTH}
 
+_LOGGED = re.compile(
+    r'timestamp=\S+ level=ERROR run=\S+ message="stream error" .{0,300}? small=false .{0,300}? error\.error="(?:AI_\w+: )?(?P<why>.*)"$'
+)
+"""What its log says of a failed request for the work itself; one for a title has small=true."""
 _ENDINGS = ("stop", "tool-calls")
 _ENDED_EARLY = {
     "length": obs.TroubleSeen(obs.AgentTrouble.CONTEXT, "the model's output limit was reached"),
@@ -28,6 +33,8 @@ class OpencodeStream(StreamDialect):
     """
 
     _broken = False
+    _shortens = False
+    """After an overflow its next step makes the conversation shorter. That step stops, too, and the work goes on."""
 
     def read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         """Yield what one event tells."""
@@ -48,8 +55,14 @@ class OpencodeStream(StreamDialect):
             case "error":
                 error = mapping(event, "error")
                 name = text(error, "name")
+                self._shortens = _NAMED.get(name) is obs.AgentTrouble.CONTEXT
                 message = text(error, "data", "message") or text(error, "message") or name
                 yield self._trouble(message, number(error, "data", "statusCode"), _NAMED.get(name))
+
+    def read_plain(self, line: str) -> Iterator[obs.Observation]:
+        """Yield why a request failed: opencode repeats it for minutes without an event."""
+        if logged := _LOGGED.match(line):
+            yield self._trouble(logged["why"])
 
     def log(self, event: dict[str, Any]) -> Iterator[obs.LogEntry]:
         """Yield how one event reads. A tool is told with its answer."""
@@ -76,7 +89,8 @@ class OpencodeStream(StreamDialect):
         )
         yield obs.Usage(used, number(part, "cost"), cache_read=cached)
         self._broken = reason not in _ENDINGS
-        if reason == "stop":
+        if reason == "stop" and not self._shortens:
             yield obs.AgentFinished()
         elif self._broken:
             yield _ENDED_EARLY.get(reason, _CUT_OFF)
+        self._shortens = False

@@ -9,25 +9,42 @@ from typing import Any
 from holdfast.agents.streams.claude import ClaudeStream
 from holdfast.agents.streams.dialect import count, mapping, rows, text
 from holdfast.agents.streams.error_patterns import ErrorPatterns
-from holdfast.core.observations import Activity, AgentFinished, LogEntry, Observation, SessionNamed
+from holdfast.core.observations import (
+    Activity,
+    AgentFinished,
+    AgentTrouble,
+    LogEntry,
+    Observation,
+    SessionNamed,
+    TroubleSeen,
+    Usage,
+)
+from holdfast.core.projection import Spent
 
 _FAILED = "[API Error: "
 _TOKENS = ("input_tokens", "output_tokens", "total_tokens")
-_ANSWERED = re.compile(r"\[log_\w+(, retryOf: log_\w+)?\] \w+ \S+ succeeded with status ")
-"""How the client that Qwen Code uses tells of a request that is being answered, with OPENAI_LOG=info."""
+_REQUEST = re.compile(
+    r"\[log_\w+(?:, retryOf: log_\w+)?\] "
+    r"(?:\w+ \S+ (?P<how>succeeded|failed) with status (?P<status>\d{3})|connection (?:failed|timed out))\b"
+)
+"""How the client that Qwen Code uses tells what a request came to, with OPENAI_LOG=info."""
 
 
 class QwenStream(ClaudeStream):
     """A request that failed for good is told in brackets at the end of a message, for which no tokens are counted.
 
     Version 0.15 then calls the whole a success and ends with status 0. A message that ends in such brackets and has
-    tokens could be the model's own words, or those of a provider that counts while it answers: it is no last word.
+    tokens could be the model's own words, or those of a provider that counts while it answers: it is no last word. Nor is a
+    message without tokens after others that had some: its answer broke off.
+
+    The result has the tokens of the whole session, of which earlier attempts had their part.
     """
 
     def __init__(self, patterns: ErrorPatterns) -> None:
         super().__init__(patterns)
-        self._failure = ""
+        self._failed_request = ""
         self._in_doubt = False
+        self._counted = False
         self._ended = False
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
@@ -35,18 +52,31 @@ class QwenStream(ClaudeStream):
         self._ended = text(event, "type") == "result"
         if text(event, "type") == "assistant":
             self._look_at(mapping(event, "message"))
-            if self._failure:
+            if self._failed_request:
                 yield SessionNamed(text(event, "session_id"))
-                yield self._trouble(self._failure)
+                yield self._trouble(self._failed_request)
                 return
         for seen in super().read(self._as_it_went(event)):
-            if not (self._in_doubt and isinstance(seen, AgentFinished)):
+            if isinstance(seen, Usage) and seen.whole:
+                yield self._since_before(seen)
+            elif not (self._in_doubt and isinstance(seen, AgentFinished)):
                 yield seen
 
     def read_plain(self, line: str) -> Iterator[Observation]:
-        """Yield that the model answers: a failed request was repeated, and a long answer may follow without an event."""
-        if _ANSWERED.match(line) and not self._ended:
+        """Yield what a request to the model came to: Qwen Code repeats a failed one for minutes and says nothing else.
+
+        After one that is answered a long answer may follow, again without an event.
+        """
+        request = None if self._ended else _REQUEST.match(line)
+        if request is None:
+            return
+        status = int(request["status"] or 0)
+        if request["how"] == "succeeded":
             yield Activity()
+        elif not status:
+            yield TroubleSeen(AgentTrouble.OUTAGE, "no connection to the model's provider")
+        elif (trouble := self._patterns.of_error("", status)) is not AgentTrouble.ERROR:
+            yield TroubleSeen(trouble, f"a request to the model failed with status {status}")
 
     def log(self, event: dict[str, Any]) -> Iterator[LogEntry]:
         """Yield how one event reads."""
@@ -54,18 +84,24 @@ class QwenStream(ClaudeStream):
             self._look_at(mapping(event, "message"))
         return super().log(self._as_it_went(event))
 
+    def _since_before(self, total: Usage) -> Usage:
+        spent = Spent(tokens=total.tokens, cost_usd=total.cost_usd, cache_read=total.cache_read)
+        new = spent.beyond(self.session_before)
+        return Usage(new.tokens, new.cost_usd, whole=True, cache_read=new.cache_read)
+
     def _look_at(self, message: dict[str, Any]) -> None:
         """Find out whether the message, the latest one, ends with a failed request."""
         said = [text(part, "text").rstrip() for part in rows(message, "content")]
         last = said[-1] if said else ""
         found = last.rfind(_FAILED) if last.endswith("]") else -1
         counted = count(mapping(message, "usage"), *_TOKENS)
-        self._in_doubt = found >= 0 and counted > 0
-        self._failure = last[found:] if found >= 0 and not counted else ""
+        self._in_doubt = (found >= 0) if counted else self._counted
+        self._counted = self._counted or counted > 0
+        self._failed_request = last[found:] if found >= 0 and not counted else ""
 
     def _as_it_went(self, event: dict[str, Any]) -> dict[str, Any]:
         """Return the event, or, if it calls a failed request a success, what newer versions say in its place."""
-        if not self._failure or text(event, "type") != "result" or event.get("is_error") is True:
+        if not self._failed_request or text(event, "type") != "result" or event.get("is_error") is True:
             return event
-        error = {"message": self._failure}
+        error = {"message": self._failed_request}
         return {**event, "subtype": "error_during_execution", "is_error": True, "result": "", "error": error}

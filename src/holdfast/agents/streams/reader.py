@@ -1,12 +1,11 @@
 """Reads an agent's output: bytes, cut anywhere, become lines, and the agent's dialect reads them.
 
-A line that is not an event is plain output: an error of the agent, perhaps, or the usage that aider prints.
+A line that is not an event is plain output: an error of the agent, perhaps.
 No output can raise an error or stop a run.
 """
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
@@ -15,6 +14,7 @@ import msgspec
 
 from holdfast.agents.presets import Preset
 from holdfast.agents.streams.acp import AcpStream
+from holdfast.agents.streams.aider import AiderStream
 from holdfast.agents.streams.claude import ClaudeStream
 from holdfast.agents.streams.cline import ClineStream
 from holdfast.agents.streams.codex import CodexStream
@@ -31,22 +31,15 @@ from holdfast.agents.streams.pi import PiStream
 from holdfast.agents.streams.qwen import QwenStream
 from holdfast.agents.streams.vibe import VibeStream
 from holdfast.core.observations import (
-    AgentFinished,
     EntryKind,
     LogEntry,
     Observation,
     StreamSummary,
     TroubleSeen,
-    Usage,
 )
 from holdfast.core.projection import Spent
 
 _NOTHING_SPENT = Spent()
-_AIDER_USAGE = re.compile(
-    r"Tokens: (?P<sent>[\d.,]+[kKM]?) sent, (?:[\d.,]+[kKM]? cache (?:write|hit), )*(?P<got>[\d.,]+[kKM]?) received\."
-    r"(?: Cost: \$(?P<cost>[\d.]+) message)?"
-)
-_SCALE = {"k": 1_000, "K": 1_000, "M": 1_000_000}
 _BESIDE_CHARS = 64_000
 _decode = msgspec.json.Decoder().decode
 _Read = TypeVar("_Read")
@@ -61,6 +54,7 @@ DIALECTS: dict[str, Callable[[ErrorPatterns], StreamDialect]] = {
     "goose": GooseStream,
     "opencode": OpencodeStream,
     "qwen": QwenStream,
+    "aider": AiderStream,
     "copilot": CopilotStream,
     "vibe": VibeStream,
     "mini-swe-agent": MiniSweAgentStream,
@@ -171,20 +165,10 @@ class LogReader(_LineReader[LogEntry]):
 
 
 def plain_line(line: str, patterns: ErrorPatterns) -> Iterator[Observation]:
-    """Yield what a line of plain output tells: an error of the agent, or the usage of a turn."""
+    """Yield what a line of plain output tells: an error of the agent, if it is one."""
     trouble = patterns.of_line(line)
-    usage = _AIDER_USAGE.match(line)
     if trouble is not None:
         yield TroubleSeen(trouble, line)
-    elif usage is not None:
-        # A turn that was charged succeeded, even after an error.
-        yield AgentFinished()
-        yield Usage(_amount(usage["sent"]) + _amount(usage["got"]), float(usage["cost"] or 0))
-
-
-def _amount(text: str) -> int:
-    scale = _SCALE.get(text[-1], 1)
-    return int(float(text.rstrip("kKM").replace(",", "")) * scale)
 
 
 def observe_output(agent: Preset | None, output: bytes) -> StreamSummary:

@@ -21,7 +21,8 @@ from holdfast.fleet.protocol import LaunchSpec
 from holdfast.repo.repository import Repository
 from holdfast.runner.attempts.reports import report_file
 from holdfast.runner.context import RunContext
-from holdfast.runner.launch import launch_when_possible, placeholders, workspace_launch
+from holdfast.runner.first_start import launch_agent
+from holdfast.runner.launch import placeholders, workspace_launch
 from holdfast.runner.workspace_setup import SetupFailedError, failed_by_work, set_up
 from holdfast.runner.workspace_variables import database_name
 from holdfast.system_errors import doing
@@ -37,7 +38,8 @@ async def start_agent(context: RunContext, task: TaskRow) -> None:
     trouble = await _set_up(context, task, workspace)
     brief = await asyncio.to_thread(_write_brief, context, task, workspace, trouble)
     context.require_lease()
-    await launch_when_possible(context, _launch(context, task, workspace, brief))
+    launch = _launch(context, task, workspace, brief)
+    await launch_agent(context, launch, agent_of_attempt(context, task))
 
 
 async def _set_up(context: RunContext, task: TaskRow, workspace: Path) -> str:

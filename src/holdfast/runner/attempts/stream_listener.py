@@ -29,7 +29,7 @@ HEARTBEAT_MAX_S = 10.0
 """How old an agent's recorded activity may get, however many agents there are."""
 LIMIT_PATIENCE_S = 120.0
 """How long an agent may try to get past a limit or an outage by itself before it is ended and the task waits without it."""
-REFUSAL_PATIENCE_S = 15.0
+REFUSAL_PATIENCE_S = 10.0
 """How long an agent may go on after its key, its credit or its model was refused: a login may be renewed, no more."""
 _PATIENCE_S = {
     AgentTrouble.LIMIT: LIMIT_PATIENCE_S,

@@ -8,11 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from holdfast.agents.invocation import Invocation
+from holdfast.agents.presets import Preset
 from holdfast.core.brief import clip
 from holdfast.core.facts import Exit, ExitReason
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.runner.context import RunContext
-from holdfast.runner.launch import launch_when_possible, wait_or_stop, workspace_launch
+from holdfast.runner.first_start import launch_agent
+from holdfast.runner.launch import wait_or_stop, workspace_launch
 
 _OUTPUT_CHARS = 8_000
 
@@ -71,23 +73,34 @@ async def run_checks(
 
 
 async def run_to_end(
-    context: RunContext, owner: str, attempt: int, label: str, launch: Callable[[LaunchKey], LaunchSpec]
+    context: RunContext,
+    owner: str,
+    attempt: int,
+    label: str,
+    launch: Callable[[LaunchKey], LaunchSpec],
+    agent: Preset | None = None,
 ) -> tuple[LaunchKey, Exit | None]:
     """Run a check or a validator and return its key and how it ended. Raises ChecksStopped if the run is to stop.
 
     A killed supervisor says nothing about the work: what it left is ended, and the check runs once more. If that is
     lost too, there is no Exit.
     """
-    key, ended = await _run_once(context, owner, attempt, label, launch)
-    return (key, ended) if ended is not None else await _run_once(context, owner, attempt, label, launch)
+    again = partial(_run_once, context, owner, attempt, label, launch, agent)
+    key, ended = await again()
+    return (key, ended) if ended is not None else await again()
 
 
 async def _run_once(
-    context: RunContext, owner: str, attempt: int, label: str, launch: Callable[[LaunchKey], LaunchSpec]
+    context: RunContext,
+    owner: str,
+    attempt: int,
+    label: str,
+    launch: Callable[[LaunchKey], LaunchSpec],
+    agent: Preset | None,
 ) -> tuple[LaunchKey, Exit | None]:
     key = context.check_key(owner, attempt, label)
     context.require_lease()
-    await launch_when_possible(context, launch(key))
+    await launch_agent(context, launch(key), agent)
     ended = (await wait_or_stop(context, key)).exit
     if context.stopping.is_set() and (ended is None or ended.reason is ExitReason.CANCELLED):
         raise ChecksStopped

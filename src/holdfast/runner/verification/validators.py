@@ -130,13 +130,14 @@ async def _run_validator(
         failed_by_work(context, error, task.base, task.latest.head)  # then that is for the validator to judge
     text = build_validation_brief(context.state, task, validator, *work)
     spec = partial(_launch, context, validator, workspace, text)
-    key, ended = await run_to_end(context, task.id, task.attempt, f"validator-{validator.id}", spec)
+    label, agent = f"validator-{validator.id}", _agent_of(context, validator)
+    key, ended = await run_to_end(context, task.id, task.attempt, label, spec, agent)
     name = context.state.plan.agent_of(validator)
     opinion: _Opinion | _NoScoreError = _NoScoreError("its process was lost, and lost again")
     spent = Spent()
     if ended is not None:
         reports, output = _report_file(workspace, key), context.fleet.output(key)
-        heard = observe_output(_agent_of(context, validator), output.data)
+        heard = observe_output(agent, output.data)
         spent = _spent(heard, reports)
         try:
             probed = task.latest.probes
