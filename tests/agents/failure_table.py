@@ -57,7 +57,7 @@ NOT_RECORDED = {
         for agent in ("codex", "qwen", "gemini", "opencode", "aider")
         for case in _ADDED_LATER
     ),
-    *(f"{agent}-{case}" for agent in ("copilot", "mini-swe-agent", "vibe") for case in CASES),
+    *(f"{agent}-{case}" for agent in ("copilot", "mini-swe-agent", "vibe", "openhands") for case in CASES),
 }
 """What no recording shows yet. Only ever shortened."""
 

@@ -82,8 +82,10 @@ def test_cline_ended_well_only_if_its_run_completed(reason: str) -> None:
     assert (found.finished, found.trouble) == (False, AgentTrouble.ERROR)
 
 
-def test_openhands_ends_with_its_tool_or_a_message() -> None:
-    """The result of that tool is no new work; an error of the conversation is an end that went wrong."""
+def test_openhands_ends_with_its_tool_only() -> None:
+    """Not with a message, for a refusal is one; the result of the tool is no new work, and an error comes after it."""
+    message = {"role": "assistant", "content": [{"type": "text", "text": "Done."}]}
+    assert not told("openhands", {"kind": "MessageEvent", "source": "agent", "llm_message": message}).finished
     action = {"kind": "ActionEvent", "tool_name": "finish", "action": {"message": "All done."}}
     result = {"kind": "ObservationEvent", "tool_name": "finish"}
     found = told("openhands", action, result)

@@ -60,12 +60,7 @@ PARTICULAR: dict[str, RecordedEnding] = {
     # These say nothing at all and go on for ever: the bounds on silence and time end them.
     "goose-usage-limit.jsonl": STALLED,
     "goose-late-usage-limit.jsonl": STALLED,
-    **{
-        f"droid-{late}{case}.jsonl": STALLED
-        for late in ("", "late-")
-        for case in ("rate-limit", "usage-limit", "server-error")
-    },
-    "droid-no-credit.jsonl": STALLED,
+    "openhands-rate-limit.jsonl": STALLED,
     "pi-usage-limit.jsonl": STALLED,
     "pi-late-usage-limit.jsonl": STALLED,
     # Qwen repeats a request without credit as one at a rate limit, and says no more than the status for a long time.

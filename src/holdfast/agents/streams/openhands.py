@@ -1,6 +1,7 @@
 """The stream of OpenHands, `--headless --json`: the events of its conversation between plain lines, without usage and session.
 
-Its last word is a message without a tool call, or its tool `finish`. No event says that the conversation ended well.
+Its last word is its tool `finish`. It ends with a message as well, but an answer that broke off and a refusal are such
+messages too, without a trace of it: in doubt the work is not done.
 """
 
 from __future__ import annotations
@@ -22,10 +23,7 @@ class OpenHandsStream(StreamDialect):
         """Yield what one event tells."""
         match text(event, "kind"):
             case "MessageEvent" if text(event, "source") == "agent":
-                said = mapping(event, "llm_message")
-                yield Activity(text=_said(said))
-                if not said.get("tool_calls"):
-                    yield AgentFinished()
+                yield Activity(text=_said(mapping(event, "llm_message")))
             case "ActionEvent" if text(event, "tool_name") == _FINISH:
                 yield AgentFinished(text(event, "action", "message"))
             case "ActionEvent":
