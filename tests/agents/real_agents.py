@@ -59,7 +59,7 @@ class RealAgent:
     def resuming(self, spec: AgentSpec, session: str) -> AgentSpec:
         """Return how a plan has the agent resume a session."""
         words = tuple(word.replace("{session}", session) for word in self.resume)
-        prompt = -2 if spec.command[-2] == "-p" else -1
+        prompt = -2 if spec.command[-2] in ("-p", "-i") else -1
         if "--" in spec.command:  # what comes behind it is the command of another program
             prompt = spec.command.index("--")
         return msgspec.structs.replace(spec, command=(*spec.command[:prompt], *words, *spec.command[prompt:]))
@@ -247,9 +247,16 @@ OPENCODE = RealAgent(
     "opencode", _native(MORE, "opencode", "bin/opencode"), _opencode, resume=("-s", "{session}")
 )
 AIDER = RealAgent("aider", MORE / "venv" / "bin" / "aider", _aider, plain=True)
-GOOSE = RealAgent("goose", _native(MORE, "@aaif/goose-binary", "bin/goose"), _goose)
-COPILOT = RealAgent("copilot", _native(MORE, "@github/copilot", "copilot"), _copilot)
-VIBE = RealAgent("vibe", MORE / "vibe" / "bin" / "vibe", _vibe)
+GOOSE = RealAgent(
+    "goose",
+    _native(MORE, "@aaif/goose-binary", "bin/goose"),
+    _goose,
+    resume=("--resume", "--session-id", "{session}"),
+)
+COPILOT = RealAgent(
+    "copilot", _native(MORE, "@github/copilot", "copilot"), _copilot, resume=("--resume={session}",)
+)
+VIBE = RealAgent("vibe", MORE / "vibe" / "bin" / "vibe", _vibe, resume=_RESUME)
 MINI = RealAgent("mini-swe-agent", MORE / "mini" / "bin" / "mini", _mini, plain=True)
 AGENTS = {
     agent.name: agent

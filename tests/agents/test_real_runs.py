@@ -215,7 +215,7 @@ def test_a_real_agent_that_takes_too_long_leaves_no_process(
 
 @pytest.mark.more_agents
 def test_several_real_agents_start_at_once_on_a_fresh_home(opencode: RealAgent, stage: BuildProject) -> None:
-    """Without a turn for each, some of them find their database locked."""
+    """Without turns, one of them may find its database locked, or half made."""
     here = stage({name: Script((Write(f"{name}.txt", f"{name}\n"),)) for name in "abcd"})
     spec = opencode.spec(here.model.url("ok"), here.place / "home")
     entry = {"preset": "opencode", "command": spec.command, "prompt": spec.prompt, "env": spec.env}
