@@ -75,16 +75,23 @@ def did_without(name: str) -> bool:
 
 
 HIDDEN = frozenset(
-    f"{name}.jsonl"
-    for name in (
-        "copilot-late-refusal",
-        "copilot-refusal",
-        "droid-late-eof",
-        "goose-late-eof",
-        "goose-late-refusal",
-        "vibe-late-refusal",
-        "vibe-refusal",
-    )
+    {
+        "aider-refusal.txt",
+        "copilot-late-refusal.jsonl",
+        "copilot-refusal.jsonl",
+        "droid-late-eof.jsonl",
+        "gemini-late-eof.jsonl",
+        "gemini-late-refusal.jsonl",
+        "gemini-refusal.jsonl",
+        "goose-late-eof.jsonl",
+        "goose-late-refusal.jsonl",
+        "qwen-0.15.10-late-refusal.jsonl",
+        "qwen-0.15.10-refusal.jsonl",
+        "qwen-late-refusal.jsonl",
+        "qwen-refusal.jsonl",
+        "vibe-late-refusal.jsonl",
+        "vibe-refusal.jsonl",
+    }
 )
 """Where an agent prints nothing that tells a failed last answer from a good one. Only ever shortened.
 

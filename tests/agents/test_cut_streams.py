@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.agents.presets import builtin_presets
 from holdfast.core.outcome import OutcomeKind
-from tests.agents.recordings import STREAMS, agent_of, heard, judged, outcome_of, recorded
+from tests.agents.recordings import STREAMS, agent_of, did_without, heard, judged, outcome_of, recorded
 
 KILLED = -9
 
@@ -20,7 +20,7 @@ def _has_last_word(name: str) -> bool:
     return builtin_presets()[agent_of(name)].stream != "raw"
 
 
-WITH_LAST_WORD = [name for name in recorded() if _has_last_word(name)]
+WITH_LAST_WORD = [name for name in recorded() if _has_last_word(name) and not did_without(name)]
 PLAIN = [name for name in recorded() if not _has_last_word(name)]
 
 

@@ -58,12 +58,6 @@ EXPECTED: dict[str, set[RecordedEnding]] = {
 WELL = {case for case, ends in EXPECTED.items() if DONE in ends}
 PARTICULAR: dict[str, RecordedEnding] = {
     # These say nothing at all and go on for ever: the bounds on silence and time end them.
-    "qwen-usage-limit.jsonl": STALLED,
-    "qwen-late-usage-limit.jsonl": STALLED,
-    "opencode-usage-limit.jsonl": STALLED,
-    "opencode-late-usage-limit.jsonl": STALLED,
-    "opencode-cut.jsonl": STALLED,
-    "opencode-eof.jsonl": STALLED,
     "goose-usage-limit.jsonl": STALLED,
     "goose-late-usage-limit.jsonl": STALLED,
     **{
@@ -74,18 +68,16 @@ PARTICULAR: dict[str, RecordedEnding] = {
     "droid-no-credit.jsonl": STALLED,
     "pi-usage-limit.jsonl": STALLED,
     "pi-late-usage-limit.jsonl": STALLED,
+    # Qwen repeats a request without credit as one at a rate limit, and says no more than the status for a long time.
+    "qwen-no-credit.jsonl": LIMITED,
+    "qwen-0.15.10-no-credit.jsonl": LIMITED,
     # Claude Code says of every 404 that the model is not there.
     "claude-agent-acp-not-found.jsonl": MODEL,
     # It repeats no request that met a limit; the wait is ours.
     "codex-acp-rate-limit-once.jsonl": LIMITED,
-    "aider-cut.txt": STALLED,
-    "aider-eof.txt": STALLED,
 }
 NOT_YET: dict[str, RecordedEnding] = {
     "claude-cut.written.jsonl": FAILED,
-    "codex-cut.jsonl": FAILED,
-    "gemini-cut.jsonl": FAILED,
-    "qwen-cut.jsonl": FAILED,
 }
 """Read as less than they are, and safely so. Only ever shortened."""
 

@@ -18,7 +18,7 @@ _SCALE = {"k": 1_000, "K": 1_000, "M": 1_000_000}
 
 
 class AiderStream(StreamDialect):
-    """A turn that was answered ends with what it used; then its edits are applied and committed.
+    """A turn that was answered ends with what was sent and received; then its edits are applied and committed.
 
     An error after that is the last word unless a commit follows: without an answer to its request for a commit's message
     aider commits all the same.
@@ -33,8 +33,10 @@ class AiderStream(StreamDialect):
     def read_plain(self, line: str) -> Iterator[Observation]:
         """Yield what one line tells."""
         if usage := _USAGE.match(line):
-            yield AgentFinished()
-            yield Usage(_amount(usage["sent"]) + _amount(usage["got"]), float(usage["cost"] or 0))
+            sent, got = _amount(usage["sent"]), _amount(usage["got"])
+            if got:
+                yield AgentFinished()
+            yield Usage(sent + got, float(usage["cost"] or 0))
         elif _COMMIT.match(line):
             yield AgentFinished()
 

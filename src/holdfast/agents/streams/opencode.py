@@ -33,6 +33,8 @@ class OpencodeStream(StreamDialect):
     """
 
     _broken = False
+    _shortens = False
+    """After an overflow its next step makes the conversation shorter. That step stops, too, and the work goes on."""
 
     def read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         """Yield what one event tells."""
@@ -53,6 +55,7 @@ class OpencodeStream(StreamDialect):
             case "error":
                 error = mapping(event, "error")
                 name = text(error, "name")
+                self._shortens = _NAMED.get(name) is obs.AgentTrouble.CONTEXT
                 message = text(error, "data", "message") or text(error, "message") or name
                 yield self._trouble(message, number(error, "data", "statusCode"), _NAMED.get(name))
 
@@ -86,7 +89,8 @@ class OpencodeStream(StreamDialect):
         )
         yield obs.Usage(used, number(part, "cost"), cache_read=cached)
         self._broken = reason not in _ENDINGS
-        if reason == "stop":
+        if reason == "stop" and not self._shortens:
             yield obs.AgentFinished()
         elif self._broken:
             yield _ENDED_EARLY.get(reason, _CUT_OFF)
+        self._shortens = False
