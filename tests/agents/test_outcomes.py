@@ -66,6 +66,7 @@ PARTICULAR: dict[str, RecordedEnding] = {
     # These say nothing at all and go on for ever: the bounds on silence and time end them.
     "goose-usage-limit.jsonl": STALLED,
     "goose-late-usage-limit.jsonl": STALLED,
+    "droid-late-server-error.jsonl": STALLED,
     "openhands-rate-limit.jsonl": STALLED,
     "pi-usage-limit.jsonl": STALLED,
     "pi-late-usage-limit.jsonl": STALLED,
