@@ -50,5 +50,5 @@ def test_a_recording_does_not_name_the_mode_of_the_model(name: str) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_stream_names_no_machine(path: Path) -> None:
     """Folders and ports of whoever recorded it are replaced."""
-    text = path.read_text()
+    text = path.read_text().replace("/$bunfs/root/", "")  # a place inside of a program
     assert not [place for place in ("/root/", str(HERE), "record-") if place in text]
