@@ -158,7 +158,8 @@ def record_run(
     entry |= {"exit": code, "seconds": round(time.time() - started), "served": case.served}
     entry |= {"requests": len(model.requests) - before, "started_at": int(started)}
     places = {str(workspace): "/workspace", str(home): "/home/user", str(HERE): "/agents", str(root): "/"}
-    places |= {sys.base_prefix: "/python"}
+    # Some name a folder of their own after the workspace.
+    places |= {sys.base_prefix: "/python", re.sub(r"[^A-Za-z0-9]", "-", str(workspace)): "-workspace"}
     # Without the mode, whose name would tell a reader what it should find out.
     places |= {model.url(case.mode): "http://127.0.0.1:8000"}
     places |= {url.split(":")[2].split("/")[0]: "8000" for url in (model.url(), model.url("refused"))}

@@ -73,7 +73,6 @@ CASES: Mapping[str, ClaudeCase] = {
     ),
     "max-turns": ClaudeCase("as ok, but it may take one turn", options=("--max-turns", "1")),
     "max-budget": ClaudeCase("as ok, but it may spend nearly nothing", options=("--max-budget-usd", "0.001")),
-    "session": ClaudeCase("a session to resume that is not there", options=("--resume", SESSION)),
     "root": ClaudeCase("as ok, but root starts it outside of a sandbox", env={"IS_SANDBOX": ""}),
 }
 
