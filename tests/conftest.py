@@ -1,7 +1,8 @@
 """What counts for every test: agents and checks are in no sandbox, unless a test is about that, and lines are as wide as in a pipe.
 
 Most tests meet their agents at a FIFO or a file beside the project, which a sandbox hides. Workers of pytest-xdist set COLUMNS. It
-is set while pytest starts, so it reaches every process that a test starts, too.
+is set while pytest starts, so it reaches every process that a test starts, too. So is the word for agents that refuse to work
+for root outside of a sandbox: whoever runs the tests may be root.
 """
 
 from __future__ import annotations
@@ -12,4 +13,5 @@ from holdfast.core.status import SandboxLevel
 from holdfast.runner.sandbox_setting import SANDBOX_VARIABLE
 
 os.environ.setdefault(SANDBOX_VARIABLE, SandboxLevel.OFF)
+os.environ["IS_SANDBOX"] = "1"
 os.environ.pop("COLUMNS", None)

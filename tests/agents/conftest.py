@@ -14,6 +14,7 @@ from tests.agents.agent_project import AgentProject
 from tests.agents.json_agents import CLINE, DROID, PI
 from tests.agents.real_agents import (
     AIDER,
+    CLAUDE,
     CODEX,
     COPILOT,
     GEMINI,
@@ -34,6 +35,7 @@ NEWER_AGENTS = (CLAUDE_AGENT_ACP, CODEX_ACP, CLINE, DROID, PI)
     params=[
         CODEX,
         QWEN,
+        CLAUDE,
         *(
             pytest.param(agent, marks=pytest.mark.more_agents)
             for agent in (GEMINI, OPENCODE, GOOSE, COPILOT, VIBE, MINI, *NEWER_AGENTS)
@@ -42,7 +44,7 @@ NEWER_AGENTS = (CLAUDE_AGENT_ACP, CODEX_ACP, CLINE, DROID, PI)
     ids=lambda agent: agent.name,
 )
 def agent(request: pytest.FixtureRequest) -> RealAgent:
-    """Each of the agents with tools; `make test` has the first two."""
+    """Each of the agents with tools; `make test` has the first three."""
     return installed(request.param)
 
 
@@ -62,6 +64,12 @@ def opencode() -> RealAgent:
 def codex() -> RealAgent:
     """Codex: the agent that starts fastest."""
     return installed(CODEX)
+
+
+@pytest.fixture
+def claude() -> RealAgent:
+    """Claude Code: the agent that tells most about its limits."""
+    return installed(CLAUDE)
 
 
 @pytest.fixture

@@ -23,6 +23,8 @@ HERE = Path(__file__).parent
 MORE = HERE / "more"
 KEY = "dummy-key"
 _MODEL = "fake-1"
+CLAUDE_MODEL = "claude-sonnet-4-5"
+"""A model whose price Claude Code knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class RealAgent:
     def resuming(self, spec: AgentSpec, session: str) -> AgentSpec:
         """Return how a plan has the agent resume a session."""
         words = tuple(word.replace("{session}", session) for word in self.resume)
-        prompt = -2 if spec.command[-2] == "-p" else -1
+        prompt = -2 if spec.command[-2] in ("-p", "-i") else -1
         if "--" in spec.command:  # what comes behind it is the command of another program
             prompt = spec.command.index("--")
         return msgspec.structs.replace(spec, command=(*spec.command[:prompt], *words, *spec.command[prompt:]))
@@ -102,6 +104,25 @@ def _qwen(program: Path, url: str, home: Path) -> AgentSpec:
     settings = {"general": {"disableAutoUpdate": True}, "privacy": {"usageStatisticsEnabled": False}}
     _settings(home / ".qwen", settings)
     return AgentSpec(command=(str(program), *fixed, "{brief}"), prompt="arg", env=env)
+
+
+def _claude(program: Path, url: str, home: Path) -> AgentSpec:
+    fixed = ("-p", "--output-format", "stream-json", "--verbose", "--model", CLAUDE_MODEL)
+    permissions = ("--permission-mode", "bypassPermissions")
+    # As root it wants to be told that it is in a sandbox, whatever the machine of the tests says.
+    env = _env(home, **claude_variables(url), IS_SANDBOX="1")
+    return AgentSpec(command=(str(program), *fixed, *permissions, "{brief}"), prompt="arg", env=env)
+
+
+def claude_variables(url: str) -> dict[str, str]:
+    """Return what points Claude Code at a model, with a key, and keeps it from everything else."""
+    quiet = (
+        "DISABLE_TELEMETRY",
+        "DISABLE_AUTOUPDATER",
+        "DISABLE_ERROR_REPORTING",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+    )
+    return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, **dict.fromkeys(quiet, "1")}
 
 
 def _gemini(program: Path, url: str, home: Path) -> AgentSpec:
@@ -217,6 +238,7 @@ CODEX = RealAgent(
 )
 _RESUME = ("--resume", "{session}")
 QWEN = RealAgent("qwen", HERE / "node_modules" / ".bin" / "qwen", _qwen, node=20, resume=_RESUME)
+CLAUDE = RealAgent("claude", _native(HERE, "@anthropic-ai/claude-code", "claude"), _claude, resume=_RESUME)
 QWEN_0_15 = RealAgent(
     "qwen-0.15.10", MORE / "older" / "node_modules" / ".bin" / "qwen", _qwen, node=20, resume=_RESUME
 )
@@ -225,11 +247,18 @@ OPENCODE = RealAgent(
     "opencode", _native(MORE, "opencode", "bin/opencode"), _opencode, resume=("-s", "{session}")
 )
 AIDER = RealAgent("aider", MORE / "venv" / "bin" / "aider", _aider, plain=True)
-GOOSE = RealAgent("goose", _native(MORE, "@aaif/goose-binary", "bin/goose"), _goose)
-COPILOT = RealAgent("copilot", _native(MORE, "@github/copilot", "copilot"), _copilot)
-VIBE = RealAgent("vibe", MORE / "vibe" / "bin" / "vibe", _vibe)
+GOOSE = RealAgent(
+    "goose",
+    _native(MORE, "@aaif/goose-binary", "bin/goose"),
+    _goose,
+    resume=("--resume", "--session-id", "{session}"),
+)
+COPILOT = RealAgent(
+    "copilot", _native(MORE, "@github/copilot", "copilot"), _copilot, resume=("--resume={session}",)
+)
+VIBE = RealAgent("vibe", MORE / "vibe" / "bin" / "vibe", _vibe, resume=_RESUME)
 MINI = RealAgent("mini-swe-agent", MORE / "mini" / "bin" / "mini", _mini, plain=True)
 AGENTS = {
     agent.name: agent
-    for agent in (CODEX, QWEN, QWEN_0_15, GEMINI, OPENCODE, AIDER, GOOSE, COPILOT, VIBE, MINI)
+    for agent in (CODEX, QWEN, CLAUDE, QWEN_0_15, GEMINI, OPENCODE, AIDER, GOOSE, COPILOT, VIBE, MINI)
 }

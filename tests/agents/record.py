@@ -124,7 +124,7 @@ def main(names: list[str]) -> int:
         print("cases:", *CASES)
         return 2
     for agent, case in chosen:
-        print(agent.name, case, agent.missing or _record(agent, case, _cases(agent)[case]), flush=True)
+        print(agent.name, case, agent.missing or record_case(agent, case, _cases(agent)[case]), flush=True)
     return 0
 
 
@@ -137,24 +137,33 @@ def _is_named(names: list[str], agent: RealAgent, case: str) -> bool:
     return agent.name in names or any(fnmatchcase(f"{agent.name}-{case}", name) for name in names)
 
 
-def _record(agent: RealAgent, name: str, case: RecordingCase) -> dict[str, object]:
-    with _scratch_folder() as root, ScriptedModel(lambda _prompt: case.script) as model:
-        workspace, home = root / "workspace", root / "home"
-        spec = agent.spec(model.url(case.mode), home)
-        if case.resumed:
-            first = agent.spec(model.url(), root / case.resumed)
-            spec = agent.resuming(spec, _session(agent, first, workspace))
-        version, started = _version(agent, spec, workspace), time.time()
-        code = _run(spec, workspace, root / "output", _LONGER_S.get(agent.name, PATIENCE_S))
-        entry: dict[str, object] = {"agent": preset_of(agent.name), "case": name, "version": version}
-        entry |= {"exit": code, "seconds": round(time.time() - started), "served": case.served}
-        entry |= {"requests": len(model.requests), "started_at": int(started)}
-        places = {str(workspace): "/workspace", str(home): "/home/user", str(HERE): "/agents", str(root): "/"}
-        places |= {sys.base_prefix: "/python"}
-        # Without the mode, whose name would tell a reader what it should find out.
-        places |= {model.url(case.mode): "http://127.0.0.1:8000"}
-        places |= {url.split(":")[2].split("/")[0]: "8000" for url in (model.url(), model.url("refused"))}
-        output = (root / "output").read_bytes().decode(errors="replace")
+def record_case(agent: RealAgent, name: str, case: RecordingCase) -> dict[str, object]:
+    """Record one case of an agent, in a folder of its own. Return its row of the index."""
+    with scratch_folder() as root, ScriptedModel(lambda _prompt: case.script) as model:
+        return record_run(agent, name, case, root, model)
+
+
+def record_run(
+    agent: RealAgent, name: str, case: RecordingCase, root: Path, model: ScriptedModel
+) -> dict[str, object]:
+    """Record one run of an agent in a scratch folder, and how it ended. Return its row of the index."""
+    workspace, home, before = root / "workspace", root / "home", len(model.requests)
+    spec = agent.spec(model.url(case.mode), home)
+    if case.resumed:
+        first = agent.spec(model.url(), root / case.resumed)
+        spec = agent.resuming(spec, _session(agent, first, workspace))
+    version, started = _version(agent, spec, workspace), time.time()
+    code = _run(spec, workspace, root / "output", _LONGER_S.get(agent.name, PATIENCE_S))
+    entry: dict[str, object] = {"agent": preset_of(agent.name), "case": name, "version": version}
+    entry |= {"exit": code, "seconds": round(time.time() - started), "served": case.served}
+    entry |= {"requests": len(model.requests) - before, "started_at": int(started)}
+    places = {str(workspace): "/workspace", str(home): "/home/user", str(HERE): "/agents", str(root): "/"}
+    # Some name a folder of their own after the workspace.
+    places |= {sys.base_prefix: "/python", re.sub(r"[^A-Za-z0-9]", "-", str(workspace)): "-workspace"}
+    # Without the mode, whose name would tell a reader what it should find out.
+    places |= {model.url(case.mode): "http://127.0.0.1:8000"}
+    places |= {url.split(":")[2].split("/")[0]: "8000" for url in (model.url(), model.url("refused"))}
+    output = (root / "output").read_bytes().decode(errors="replace")
     file = f"{agent.name}-{name}.{'txt' if agent.plain else 'jsonl'}"
     (STREAMS / file).write_text("".join(_kept(_scrubbed(output, places), code)))
     _index(file, entry)
@@ -169,7 +178,7 @@ def _session(agent: RealAgent, spec: AgentSpec, workspace: Path) -> str:
 
 
 @contextmanager
-def _scratch_folder() -> Iterator[Path]:
+def scratch_folder() -> Iterator[Path]:
     """Yield a folder with a repository and the brief, not below that for temporary files, which agents treat in ways of their own."""
     root = Path(tempfile.mkdtemp(prefix="record-", dir=Path.home()))
     subprocess.run(["git", "init", "-q", str(root / "workspace")], check=True)

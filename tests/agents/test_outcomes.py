@@ -47,6 +47,12 @@ EXPECTED: dict[str, set[RecordedEnding]] = {
     "eof": {OUTAGE, FAILED, UNFINISHED},
     "refusal": {FAILED, UNFINISHED},
     "max-turns": {FAILED},
+    "max-budget": {FAILED},
+    "login-usage-limit": {LIMITED},
+    "login-weekly-limit": {LIMITED},
+    "login-bad-key": {REFUSED},
+    "root": {(OutcomeKind.BLOCKED, FailureKind.PERMISSION)},
+    "overage": {DONE},
     "ok": {DONE},
     "patch": {DONE},
     "failing-tool": {DONE},
@@ -72,13 +78,12 @@ PARTICULAR: dict[str, RecordedEnding] = {
     "qwen-no-credit.jsonl": LIMITED,
     "qwen-0.15.10-no-credit.jsonl": LIMITED,
     # Claude Code says of every 404 that the model is not there.
+    "claude-not-found.jsonl": MODEL,
     "claude-agent-acp-not-found.jsonl": MODEL,
     # It repeats no request that met a limit; the wait is ours.
     "codex-acp-rate-limit-once.jsonl": LIMITED,
 }
-NOT_YET: dict[str, RecordedEnding] = {
-    "claude-cut.written.jsonl": FAILED,
-}
+NOT_YET: dict[str, RecordedEnding] = {}
 """Read as less than they are, and safely so. Only ever shortened."""
 
 
@@ -103,7 +108,7 @@ def test_no_recorded_failure_is_taken_for_an_end(name: str) -> None:
 
 def test_a_recorded_refusal_without_a_change_names_what_was_wanted() -> None:
     """An agent that was not allowed to write reports that, and is not tried again blindly."""
-    outcome = judge_outcome(exit_with(0), heard_in("claude-permission.written.jsonl"), WorkSign.UNCHANGED)
+    outcome = judge_outcome(exit_with(0), heard_in("claude-permission.jsonl"), WorkSign.UNCHANGED)
     assert (outcome.end, outcome.failure) == (OutcomeKind.BLOCKED, FailureKind.PERMISSION)
     assert "Write (/workspace/greeting.txt)" in outcome.error
 

@@ -16,7 +16,7 @@ from holdfast.agents.presets import builtin_presets
 from holdfast.core.facts import ExitReason
 from holdfast.core.session_variables import is_of_session
 from tests.agents.agent_project import AgentProject, BuildProject, task
-from tests.agents.real_agents import KEY, RealAgent
+from tests.agents.real_agents import CLAUDE_MODEL, KEY, RealAgent, claude_variables
 from tests.scripted_model import Script, Shell, Write
 from tests.support.command import Cli
 from tests.support.repositories import write
@@ -26,6 +26,7 @@ from tests.support.sandboxes import needs_sandbox
 STREAMS = {
     "codex": '"type":"turn.completed"',
     "qwen": '"subtype":"success"',
+    "claude": '"subtype":"success"',
     "gemini": '"status":"success"',
     "opencode": '"reason":"stop"',
     "goose": '"type":"complete"',
@@ -55,6 +56,7 @@ def three_parts(hold: threading.Event | None = None) -> dict[str, Script]:
 WITH_PRESETS = {
     "codex": {"preset": "codex", "args": ["--disable", "plugins"]},
     "qwen": {"preset": "qwen", "model": "fake-1", "args": ["--auth-type", "openai"]},
+    "claude": {"preset": "claude", "model": CLAUDE_MODEL},
 }
 """Agents as a plan has them that only adds options to what Holdfast knows."""
 
@@ -69,7 +71,14 @@ def settings_of(agent: RealAgent, url: str, home: Path) -> dict[str, str]:
     write(home / ".qwen" / "settings.json", msgspec.json.encode(quiet).decode())
     path = f"{agent.program.parent}:{os.environ['PATH']}"
     model = {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": KEY, "QWEN_CODE_NO_RELAUNCH": "true"}
-    return {"HOME": str(home), "PATH": path, "TERM": "dumb", **model}
+    return {
+        "HOME": str(home),
+        "PATH": path,
+        "TERM": "dumb",
+        "IS_SANDBOX": "",
+        **model,
+        **claude_variables(url),
+    }
 
 
 def busy(build: BuildProject, agent: RealAgent, tool: Fifo, **more: object) -> AgentProject:
@@ -206,7 +215,7 @@ def test_a_real_agent_that_takes_too_long_leaves_no_process(
 
 @pytest.mark.more_agents
 def test_several_real_agents_start_at_once_on_a_fresh_home(opencode: RealAgent, stage: BuildProject) -> None:
-    """Without a turn for each, some of them find their database locked."""
+    """Without turns, one of them may find its database locked, or half made."""
     here = stage({name: Script((Write(f"{name}.txt", f"{name}\n"),)) for name in "abcd"})
     spec = opencode.spec(here.model.url("ok"), here.place / "home")
     entry = {"preset": "opencode", "command": spec.command, "prompt": spec.prompt, "env": spec.env}

@@ -104,7 +104,7 @@ def test_a_warning_is_no_limit(status: str) -> None:
 
 def test_success_in_name_with_is_error_is_an_error() -> None:
     """An API failure may come as subtype "success"."""
-    event = {"type": "result", "subtype": "success", "is_error": True, "result": "API Error: 500 oops"}
+    event = {"type": "result", "subtype": "success", "is_error": True, "result": "oops"}
     assert heard(lines(event), "claude").trouble is AgentTrouble.ERROR
 
 

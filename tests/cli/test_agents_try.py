@@ -89,6 +89,10 @@ FAILURES = {
         prints({"type": "turn.failed", "error": {"message": "usage limit reached"}}) + "; exit 1",
         (3, "limited", "limit"),
     ),
+    "outage": (
+        prints({"type": "turn.failed", "error": {"message": "error sending request"}}) + "; exit 1",
+        (3, "limited", "outage"),
+    ),
     "auth": (
         prints({"type": "turn.failed", "error": {"message": "401 Unauthorized"}}) + "; exit 1",
         (3, "blocked", "auth"),
@@ -120,6 +124,14 @@ def test_an_agent_that_says_it_is_done_and_is_not_fails(tmp_path: Path, work: st
     """Git decides, as in every run."""
     code, view = Bench(tmp_path, f"{work}; {prints(*ENDS)}").json()
     assert (code, view["outcome"], view["failure"], view["finished"]) == (1, "failed", failure, True)
+
+
+def test_an_agent_whose_stream_has_no_end_is_unfinished_and_not_started_again(tmp_path: Path) -> None:
+    """In a run a fresh agent would continue. A trial is one attempt."""
+    calls = tmp_path / "calls"
+    code, view = Bench(tmp_path, f"echo x >> {calls}; {prints(*STARTS)}; {WRITES}").json()
+    assert (code, view["outcome"], view["failure"]) == (1, "failed", "unfinished")
+    assert calls.read_text() == "x\n"
 
 
 def test_an_agent_without_a_stream_is_judged_by_its_exit_status_and_its_work(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from tests.crash.sample_run import (
     COMMANDS,
     CONFLICT,
     LIMITS,
+    OUTAGE,
     RESOLVE,
     RUN,
     START,
@@ -555,6 +556,7 @@ OPERATIONS: tuple[Operation, ...] = (
     CONFLICTING_RUN,
     run_of(COMMANDS.text(), COMMANDS, "commands"),
     run_of(AGENTS.text(), AGENTS, "agents"),
+    run_of(OUTAGE.text(), OUTAGE, "outage"),
     _resume("landing", _SINGLE, _first_landing),
     _resume("working", _TOGGLED, _first_exit),
     Operation(

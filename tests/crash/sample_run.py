@@ -135,6 +135,27 @@ AGENTS = SamplePlan(
 )
 """An agent that does one step an attempt, so that its check fails once; a gate; a second stage."""
 
+_CALL = (
+    "if test $HOLDFAST_ATTEMPT_NUMBER = 1; then {down}; exit 1; fi; "
+    "{up} && echo $HOLDFAST_TASK > .new && mv .new $HOLDFAST_TASK && {end}"
+).format(
+    down="""echo '{"type":"result","is_error":true,"api_error_status":503,"result":"API Error: 503"}'""",
+    up="""echo '{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"on it"}]}}'""",
+    end="""echo '{"type":"result","is_error":false,"result":"done"}'""",
+)
+OUTAGE = SamplePlan(
+    stages=(
+        (
+            SampleTask("one", {"agent": "caller", "prompt": "call"}, check=("one", "one")),
+            SampleTask("two", {"agent": "caller", "prompt": "call"}, check=("two", "two")),
+        ),
+    ),
+    lines={"shared": ("base",), "kept": ("kept",), "one": ("one",), "two": ("two",)},
+    agents={"caller": {"command": ["sh", "-c", _CALL], "stream": "claude", "prompt": "file"}},
+    limits={**LIMITS, "limit_wait": 0.4},
+)
+"""Two agents whose provider is out of reach when they first call it; then one of them finds out that it is back."""
+
 PLAN = CONFLICT.text()
 
 HOLDFAST = (sys.executable, "-m", "holdfast")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast.agents.presets import Preset
 from holdfast.core.plan import Task, Validator
+from holdfast.errors import HoldfastError
 
 _PLACEHOLDER = re.compile(r"\{(?:brief|workspace|task|attempt|run|session)\}")
 
@@ -28,7 +30,7 @@ class Placeholders:
 class Invocation:
     """What to execute for one attempt. `stdin_brief` asks for the brief file on standard input.
 
-    `env` is added to the environment; `pass_env` names more variables of the user that are passed on. `credentials` and
+    `env` is added to the environment, `sandbox_env` only in a sandbox; `pass_env` names more variables of the user that are passed on. `credentials` and
     `home` name the files of the user's home that it needs in a sandbox; what the former hold must not be kept.
     `hosts` are those of its provider.
     """
@@ -41,6 +43,7 @@ class Invocation:
     credentials: tuple[str, ...] = ()
     home: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
+    sandbox_env: dict[str, str] = field(default_factory=dict)
 
 
 def invoke_worker(worker: Task | Validator, agent: Preset | None, values: Placeholders) -> Invocation:
@@ -73,7 +76,31 @@ def invoke_agent(agent: Preset, values: Placeholders) -> Invocation:
         agent.credentials,
         agent.home,
         agent.hosts,
+        dict(agent.sandbox_env),
     )
+
+
+class RefusesRootError(HoldfastError):
+    """An agent would refuse to be started by root, because it would not be in a sandbox."""
+
+
+def require_root_accepted(agent: Preset, env: Mapping[str, str]) -> None:
+    """Raise RefusesRootError if an agent would refuse to be started by root with this environment, outside of a sandbox."""
+    named = next((word for word in argv_of(agent, agent.command) if word in agent.not_as_root), "")
+    given = {**env, **agent.env}
+    if not named or all(given.get(name) == value for name, value in agent.sandbox_env.items()):
+        return
+    raise RefusesRootError(
+        f"{agent.title or agent.command[0]} refuses to work for root with {named} outside of a sandbox",
+        way_out_for_root(agent),
+    )
+
+
+def way_out_for_root(agent: Preset) -> str:
+    """Return what root can do about an agent that wants to be in a sandbox."""
+    variables = " ".join(f"{name}={value}" for name, value in agent.sandbox_env.items())
+    told = f"; if this machine is itself a container that may be lost, set {variables}" if variables else ""
+    return f"use `--sandbox workspace`, or work as another user{told}; or replace the agent's `permissions`"
 
 
 def argv_of(agent: Preset, template: tuple[str, ...]) -> tuple[str, ...]:

@@ -50,6 +50,8 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     stream: str = "raw"
     stop_signal: Literal["TERM", "INT"] = "TERM"
     env: dict[str, str] = {}
+    sandbox_env: dict[str, str] = {}
+    not_as_root: tuple[str, ...] = ()
     pass_env: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     credentials: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from argparse import Namespace
@@ -10,13 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.agents.presets import presets_of
+from holdfast.agents.invocation import RefusesRootError, require_root_accepted
+from holdfast.agents.presets import Preset, presets_of
 from holdfast.cli.arguments import JSON, Arguments, flag
 from holdfast.cli.installed_agents import find_installed_agents
 from holdfast.cli.open_repo import ReadOnlyRepo, open_read_only
 from holdfast.cli.output import missing_runs_sentence, new_settings_sentence, show
 from holdfast.core.invariants import Violation
-from holdfast.core.status import RUN_IS_OVER
+from holdfast.core.status import RUN_IS_OVER, SandboxLevel
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.filesystem_checks import network_filesystem, refusal, unwritable
 from holdfast.process.cgroups import CONTROLLERS, available_groups
@@ -161,13 +163,26 @@ def _bounds() -> HealthFinding:
 
 def _agents(checkout: Path) -> Iterator[HealthFinding]:
     """Tasks that are commands need no agent, so a missing agent or key is not an error."""
-    found = find_installed_agents(presets_of(checkout))
-    yield from (
-        HealthFinding(f"agent {agent.name}", True, agent.describe(), agent.version_warning())
-        for agent in found
-    )
+    presets = presets_of(checkout)
+    found = find_installed_agents(presets)
+    for agent in found:
+        warnings = filter(None, (agent.version_warning(), _root_warning(presets[agent.name])))
+        yield HealthFinding(f"agent {agent.name}", True, agent.describe(), "; ".join(warnings))
     if not found:
         yield HealthFinding("agents", True, "no known agent is installed")
+
+
+def _root_warning(agent: Preset) -> str:
+    """Return what root has to do before this agent works in a run that names no sandbox; empty if nothing."""
+    try:
+        setting = setting_in_force(SandboxRequest(), sandbox_obstacle, SandboxSetting(), SandboxSetting())
+        if os.geteuid() == 0 and setting.level is SandboxLevel.OFF:
+            require_root_accepted(agent, os.environ)
+    except RefusesRootError as error:
+        return f"{error.message}: {error.hint}"
+    except HoldfastError:
+        return ""  # `_sandbox` tells of it
+    return ""
 
 
 def _repository(opened: ReadOnlyRepo) -> Iterator[HealthFinding]:

@@ -22,7 +22,8 @@ class ExitReason(StrEnum):
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
     """How a supervised process ended. `code` is its exit status, or minus the signal that killed it.
 
-    `synced`: the files that it left were on disk before this was written, so a power cut did not tear them.
+    `synced`: the files that it left were on disk before this was written, so a power cut did not tear them. `led`: an agent
+    that leads gave its word; there was no process, so there is no stream to end.
     """
 
     token: str
@@ -34,6 +35,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
     output_digest: str = ""
     strays: int = 0
     synced: bool = False
+    led: bool = False
 
 
 class Presence(StrEnum):

@@ -149,6 +149,8 @@ def judge_outcome(
         end = _HALTS.get(halt.failure, OutcomeKind.FAILED)
         return Outcome(end, halt.failure, _words_of_trouble(halt.failure, halt.error) or halt.error)
     sign, said = sign_of(exit_), said_by(heard, by_code)
+    if said is StreamSign.UNFINISHED and exit_.led:
+        said = StreamSign.WELL
     row = next(row for row in OUTCOMES if sign in row.signs and said in row.said and work in row.work)
     if row.failure is None:
         return Outcome(OutcomeKind.DONE)

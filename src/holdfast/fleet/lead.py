@@ -252,6 +252,7 @@ def _end(offer: Offer, reason: ExitReason, code: int = 0, words: str = "") -> No
         error=error,
         duration_s=round(duration, 6),
         output_bytes=len(said),
+        led=True,
     )
     if offer.fd >= 0:
         Path(log_file(offer.folder)).write_bytes(said)

@@ -148,7 +148,7 @@ def _end(run: str, events: Sequence[ev.Event], status: RunStatus) -> TrialEnd | 
         case ev.AttemptFailed():
             return TrialEnd(OutcomeKind.FAILED, ended.failure, ended.error, ended.duration_s)
         case ev.AttemptLimited():
-            return TrialEnd(OutcomeKind.LIMITED, "limit", ended.error, ended.duration_s)
+            return TrialEnd(OutcomeKind.LIMITED, ended.reason, ended.error, ended.duration_s)
         case ev.AttemptBlocked():
             return TrialEnd(
                 OutcomeKind.BLOCKED, ended.failure, _without_resume(ended.error, run), ended.duration_s

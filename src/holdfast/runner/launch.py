@@ -53,7 +53,7 @@ def workspace_launch(
     if report_to is not None:
         report, wake_pipe = report_to
         env |= {REPORT_VARIABLE: str(report), WAKE_VARIABLE: str(wake_pipe)}
-    env |= (sandbox.git_variables() if sandbox else {}) | how.env
+    env |= ({**sandbox.git_variables(), **how.sandbox_env} if sandbox else {}) | how.env
     given = (*shown, *([brief] if brief else []), *(report_to[1:] if report_to else []))
     return LaunchSpec(
         key,

@@ -15,7 +15,7 @@ from functools import reduce
 from itertools import count
 from pathlib import Path
 
-from holdfast.agents.invocation import invoke_agent
+from holdfast.agents.invocation import invoke_agent, require_root_accepted
 from holdfast.agents.presets import Preset
 from holdfast.agents.streams.reader import observe_output, readable_output
 from holdfast.core.brief import clip
@@ -164,6 +164,8 @@ def make_plan(repo: Repository, order: PlanningOrder, tell: Callable[[str], None
                     order.sandbox, fleet.sandbox_obstacle, order.sandbox_before, order.sandbox_of_plan
                 )
                 is_off = setting.level is SandboxLevel.OFF
+                if is_off and os.geteuid() == 0:
+                    require_root_accepted(order.spec, os.environ)
                 sandbox = None if is_off else Sandbox(repo, directory, setting, order.start(repo))
                 workspaces = Workspaces(repo, directory.workspaces, clones=sandbox is not None)
                 planning = _Planning(repo, order, record, directory, workspaces, fleet, sandbox, tell)

@@ -6,6 +6,7 @@ What happens while it is executed is in `loop`. Commands of the user go through 
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import time
 from collections.abc import Collection
@@ -15,7 +16,8 @@ from datetime import datetime
 from typing import Self
 
 from holdfast.agents.consent import consent_digest
-from holdfast.agents.presets import Presets, agent_providers, presets_of, require_agents
+from holdfast.agents.invocation import require_root_accepted
+from holdfast.agents.presets import Presets, agent_providers, find_agent, presets_of, require_agents
 from holdfast.core import ids
 from holdfast.core.event_codec import encode_event
 from holdfast.core.events import RunStarted
@@ -157,7 +159,10 @@ def execute_run(
             if session.status is RunStatus.COMPLETED:
                 _finish(repo, journal, run)
             return session.status
-        return asyncio.run(session.execute(observer, fleet or open_fleet(repo.state_dir.fleet)))
+        with closing(fleet or open_fleet(repo.state_dir.fleet)) as place:
+            if fleet is None:
+                session.require_root_accepted(place)
+            return asyncio.run(session.execute(observer, place))
     finally:
         # Only now: after an error, our threads may act on the run until the event loop has ended.
         session.close()
@@ -227,6 +232,16 @@ class RunSession:
                 "agents.toml defines an agent of this run otherwise than when you agreed",
                 f"`holdfast resume {self.state.row.run}` shows what would run, and asks",
             )
+
+    def require_root_accepted(self, fleet: Fleet) -> None:
+        """Raise RefusesRootError if root starts an agent that refuses that, before anything is started."""
+        if os.geteuid() != 0 or not self._options.launches:
+            return
+        if self._sandbox_setting(fleet).level is not SandboxLevel.OFF:
+            return
+        plan = self.state.plan_as_run()
+        for agent in filter(None, (find_agent(n, plan.agents, self.presets) for n in plan.agents_named())):
+            require_root_accepted(agent, os.environ)
 
     async def execute(self, observer: Observer, fleet: Fleet) -> RunStatus:
         """Execute the run until it rests, bring its mirrors and notifications up to date, and write the resume note."""

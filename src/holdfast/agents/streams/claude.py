@@ -1,4 +1,8 @@
-"""The stream of Claude Code, `--output-format stream-json`. Qwen Code has the same."""
+"""The stream of Claude Code, `--output-format stream-json`. Qwen Code has the same.
+
+An API failure ends in a `result` whose subtype is "success"; `is_error` and the message before it tell. What a result says
+was used is the session's in newer versions, earlier runs of it included, unless it is said since the last result.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.agents.streams import log_entries as entries
-from holdfast.agents.streams.dialect import StreamDialect, count, mapping, number, rows, text
+from holdfast.agents.streams.dialect import StreamDialect, at, count, mapping, number, rows, text
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core import observations as obs
 from holdfast.core.projection import Spent
 
 _CACHED = "cache_read_input_tokens"
 _TOKENS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", _CACHED)
+_MODEL_CACHED = "cacheReadInputTokens"
+_MODEL_TOKENS = ("inputTokens", "outputTokens", "cacheCreationInputTokens", _MODEL_CACHED)
 _CONTEXT_REASONS = ("prompt_too_long", "model_context_window_exceeded", "context_window_exceeded")
 
 
@@ -22,6 +28,8 @@ class ClaudeStream(StreamDialect):
     def __init__(self, patterns: ErrorPatterns) -> None:
         super().__init__(patterns)
         self._used: dict[str, Spent] = {}
+        self._whole = Spent()
+        self._api_error: obs.TroubleSeen | None = None
 
     def read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         """Yield what one event tells."""
@@ -73,8 +81,10 @@ class ClaudeStream(StreamDialect):
         message = mapping(event, "message")
         answer = "\n".join(text(part, "text") for part in rows(message, "content") if text(part, "text"))
         if error := text(event, "error"):
-            yield obs.TroubleSeen(self._patterns.of_error(f"{error} {answer}"), answer or error)
+            self._api_error = self._failed_request(error, answer or error, event.get("api_error_status"))
+            yield self._api_error
             return
+        self._api_error = None
         for part in rows(message, "content"):
             if text(part, "type") == "tool_use":
                 yield obs.Activity(tool=text(part, "name"))
@@ -88,32 +98,55 @@ class ClaudeStream(StreamDialect):
 
     def _system(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
         if text(event, "subtype") == "api_retry":
-            status = number(event, "error_status") or number(event, "status")
-            message = text(event, "error") or "the request to the model is repeated"
-            seen = self._trouble(message, status)
-            yield seen if seen.trouble is obs.AgentTrouble.LIMIT else obs.Activity()
+            error = text(event, "error")
+            words = "no answer" if error in ("", "unknown") else error.replace("_", " ")
+            message = f"{words}; the request to the model is repeated"
+            seen = self._failed_request(error, message, event.get("error_status"))
+            yield obs.Activity() if seen.trouble is obs.AgentTrouble.ERROR else seen
+
+    def _failed_request(self, error: str, message: str, status: Any) -> obs.TroubleSeen:
+        """Return a failed request by its kind, its message and its HTTP status. An unknown one without a status got no answer."""
+        if error == "unknown" and status is None:
+            return obs.TroubleSeen(obs.AgentTrouble.OUTAGE, message)
+        found = self._patterns.of_error(f"{error} {message}", number({"status": status}, "status"))
+        return obs.TroubleSeen(found, message)
 
     def _result(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
-        usage = mapping(event, "usage")
-        cost, cached = number(event, "total_cost_usd"), count(usage, _CACHED)
-        yield obs.Usage(count(usage, *_TOKENS), cost, whole=True, cache_read=cached)
+        yield self._result_usage(event)
         for denial in rows(event, "permission_denials"):
             yield obs.PermissionDenied(_denial(denial))
         answer = text(event, "result") or text(event, "error", "message") or text(event, "error")
-        status = number(event, "api_error_status")
-        reason = text(event, "terminal_reason")
+        status, reason = number(event, "api_error_status"), text(event, "terminal_reason")
         if reason in _CONTEXT_REASONS:
             yield obs.TroubleSeen(obs.AgentTrouble.CONTEXT, answer or reason)
+        elif reason == "api_error" and self._api_error is not None:
+            yield self._api_error
         elif event.get("is_error") is True or status or text(event, "subtype").startswith("error"):
-            message = answer or text(event, "subtype")
-            yield self._trouble(message, status)
+            yield self._trouble(answer or _errors(event) or text(event, "subtype"), status)
         else:
             yield obs.AgentFinished(answer)
 
+    def _result_usage(self, event: dict[str, Any]) -> obs.Usage:
+        """Return what this process used: the sum of what its results say since the last one, else what the result counts."""
+        usage, models = mapping(event, "usage"), at(event, "model_usage_since_last_result")
+        if isinstance(models, dict):
+            parts = [part for part in models.values() if isinstance(part, dict)]
+            used = Spent(
+                tokens=sum(count(part, *_MODEL_TOKENS) for part in parts),
+                cost_usd=sum(number(part, "costUSD") for part in parts),
+                cache_read=sum(count(part, _MODEL_CACHED) for part in parts),
+            )
+            self._whole = self._whole.plus(used)
+        else:
+            cost, cached = number(event, "total_cost_usd"), count(usage, _CACHED)
+            self._whole = Spent(tokens=count(usage, *_TOKENS), cost_usd=cost, cache_read=cached)
+        whole = self._whole
+        return obs.Usage(whole.tokens, whole.cost_usd, whole=True, cache_read=whole.cache_read)
+
 
 def _rate_limit(info: dict[str, Any]) -> Iterator[obs.Observation]:
-    """Only a rejection is a limit; a warning is a sign of life."""
-    if text(info, "status") != "rejected":
+    """Only a rejection is a limit; a warning is a sign of life. So is a rejection of one who works on with usage credits."""
+    if text(info, "status") != "rejected" or info.get("isUsingOverage") is True:
         yield obs.Activity()
         return
     until = number(info, "resetsAt") or number(info, "resets_at")
@@ -121,6 +154,11 @@ def _rate_limit(info: dict[str, Any]) -> Iterator[obs.Observation]:
     yield obs.TroubleSeen(
         obs.AgentTrouble.LIMIT, f"the {kind.replace('_', ' ')} limit is reached", until or None
     )
+
+
+def _errors(event: dict[str, Any]) -> str:
+    errors = at(event, "errors")
+    return "; ".join(error for error in errors if isinstance(error, str)) if isinstance(errors, list) else ""
 
 
 def _denial(denial: dict[str, Any]) -> str:

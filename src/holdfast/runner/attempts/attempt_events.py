@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
 import msgspec
 
+from holdfast.agents.invocation import way_out_for_root
 from holdfast.agents.presets import Preset
 from holdfast.agents.reset_times import reset_time
 from holdfast.core import events as ev
@@ -21,6 +23,7 @@ from holdfast.errors import HoldfastError
 from holdfast.runner.context import RunContext
 
 _MESSAGE_CHARS = 300
+_REFUSES_ROOT = re.compile(r"cannot be used with root")
 _SHUTS = (FailureKind.AUTH, FailureKind.CREDIT, FailureKind.ENVIRONMENT)
 """What no other task of the same provider escapes: refused credentials, missing credit, and a program that cannot be executed."""
 
@@ -140,7 +143,7 @@ def attempt_blocked(
 ) -> list[ev.Event]:
     """Return the events of an attempt that needs a person. What every task would meet shuts the provider for all of them."""
     failure = outcome.failure or FailureKind.PERMISSION
-    error = f"{outcome.error}. {_way_out(context, task, failure, agent)}"
+    error = f"{outcome.error}. {_way_out(context, task, failure, outcome.error, agent)}"
     ended = ev.AttemptBlocked(
         task=task.id,
         attempt=task.attempt,
@@ -174,7 +177,9 @@ def provider_shut(provider: str, error: str, agent: str = "") -> ev.ProviderShut
     return ev.ProviderShut(provider=provider, words=f"{agent or provider}: {error}", agent=agent)
 
 
-def _way_out(context: RunContext, task: TaskRow, failure: FailureKind, agent: Preset | None) -> str:
+def _way_out(
+    context: RunContext, task: TaskRow, failure: FailureKind, error: str, agent: Preset | None
+) -> str:
     then = f"then `holdfast resume {context.run}`"
     if failure is FailureKind.AUTH:
         key = f", or set {agent.keys[0]}" if agent is not None and agent.keys else ""
@@ -185,6 +190,9 @@ def _way_out(context: RunContext, task: TaskRow, failure: FailureKind, agent: Pr
         return model_way_out(context, task.latest.agent)
     if failure is FailureKind.ENVIRONMENT:
         return f"Install it, or correct the plan and `holdfast amend {context.run}`; {then}"
+    if agent is not None and agent.not_as_root and _REFUSES_ROOT.search(error):
+        way_out = way_out_for_root(agent)
+        return f"{way_out[0].upper()}{way_out[1:]}; {then}"
     return f"Allow it in the agent's own settings or by `args:` of its entry in `agents:`, or skip the task; {then}"
 
 
