@@ -72,6 +72,9 @@ PARTICULAR: dict[str, RecordedEnding] = {
         for case in ("rate-limit", "usage-limit", "server-error")
     },
     "droid-no-credit.jsonl": STALLED,
+    "opencode-late-eof.jsonl": STALLED,
+    "opencode-late-usage-limit.jsonl": STALLED,
+    "openhands-rate-limit.jsonl": STALLED,
     "pi-usage-limit.jsonl": STALLED,
     "pi-late-usage-limit.jsonl": STALLED,
     # Qwen repeats a request without credit as one at a rate limit, and says no more than the status for a long time.
