@@ -72,8 +72,6 @@ PARTICULAR: dict[str, RecordedEnding] = {
         for case in ("rate-limit", "usage-limit", "server-error")
     },
     "droid-no-credit.jsonl": STALLED,
-    "opencode-late-eof.jsonl": STALLED,
-    "opencode-late-usage-limit.jsonl": STALLED,
     "openhands-rate-limit.jsonl": STALLED,
     "pi-usage-limit.jsonl": STALLED,
     "pi-late-usage-limit.jsonl": STALLED,
