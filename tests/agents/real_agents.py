@@ -1,6 +1,6 @@
 """Real agents, each pointed at a scripted model: where they are installed and how they are started.
 
-`make test` installs Codex and Qwen Code, `make test-agents` the rest. Nothing here reaches beyond loopback: keys are
+`make test` installs Codex, Qwen Code and Claude Code, `make test-agents` the rest. Nothing here reaches beyond loopback: keys are
 dummies, telemetry and updates are off, and each agent has a home of its own.
 """
 

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ def prepare(
     agent: RealAgent,
     *,
     env: dict[str, str] | None = None,
-    on_limit: str = "wait",
+    limits: dict[str, Any] | None = None,
     **more: Any,
 ) -> Cli:
     """Make a project whose one task is Claude Code's, by its preset, with the words and variables of the tests."""
@@ -40,7 +41,7 @@ def prepare(
     words = agent_words(agent)
     lines = [f"{key} = {json.dumps(value)}" for key, value in {**table, **words}.items() if key != "env"]
     lines += ["[it.env]", *(f"{key} = {json.dumps(value)}" for key, value in table["env"].items())]
-    cli = Cli.of(here.place / "p", task("a"), agent="it", limits={"limit_wait": 1, "on_limit": on_limit})
+    cli = Cli.of(here.place / "p", task("a"), agent="it", limits={"limit_wait": 1, **(limits or {})})
     write(cli.here / ".holdfast" / "agents.toml", "\n".join(["[it]", *lines, ""]))
     return cli
 
@@ -97,10 +98,11 @@ def test_a_limit_of_claude_with_a_login_ends_when_its_stream_says(
     reset = int(time.time()) + 3600
     headers = subscription_headers("rejected", reset, overage="rejected", disabled="out_of_credits")
     here = stage({"a": Script(WORK, fault=ModelFault.USAGE_LIMIT, headers=headers)})
-    cli = prepare(here, claude, env=LOGIN, on_limit="stop")
+    cli = prepare(here, claude, env=LOGIN, limits={"on_limit": "stop"})
     assert here.execute() == 3
     assert attempts(cli) == [("limited", "limit")]
-    assert cli.task("a")["waiting_until"] == pytest.approx(reset, abs=120)
+    until = datetime.fromisoformat(cli.task("a")["waiting_until"])
+    assert until.timestamp() == pytest.approx(reset, abs=120)
 
 
 def test_claude_that_works_on_with_usage_credits_is_at_no_limit(

@@ -9,19 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.agents.presets import builtin_presets
 from holdfast.core.outcome import OutcomeKind
 from tests.agents.recordings import STREAMS, agent_of, did_without, heard, judged, outcome_of, recorded
-
-KILLED = -9
-
-
-def _has_last_word(name: str) -> bool:
-    return builtin_presets()[agent_of(name)].stream != "raw"
-
-
-WITH_LAST_WORD = [name for name in recorded() if _has_last_word(name) and not did_without(name)]
-PLAIN = [name for name in recorded() if not _has_last_word(name)]
 
 
 def _cuts(name: str) -> Iterator[bytes]:
@@ -42,24 +31,13 @@ def _last_word_of(name: str) -> int:
     return min((end for end in ends if end > max(unfinished, default=0)), default=len(whole) + 1)
 
 
-@pytest.mark.parametrize("name", WITH_LAST_WORD)
+@pytest.mark.parametrize("name", list(recorded()))
 @pytest.mark.parametrize("code", ["0", "recorded"])
 def test_a_cut_stream_is_done_only_with_its_last_word(name: str, code: str) -> None:
-    """Even if the process ended with status 0 and files were changed."""
+    """Even if the process ended with status 0 and files were changed. Agents that print plain lines have a last word, too."""
     status = 0 if code == "0" else recorded()[name]
     last_word = _last_word_of(name) if outcome_of(name).end is OutcomeKind.DONE else None
     for cut in _cuts(name):
         if judged(cut, agent_of(name), status).end is OutcomeKind.DONE:
             assert last_word is not None, f"{len(cut)} bytes of a stream that is not done"
             assert len(cut) >= last_word, f"{len(cut)} bytes, before the last word"
-
-
-@pytest.mark.parametrize("name", PLAIN)
-def test_a_cut_plain_stream_is_not_done_for_its_process_was_killed(name: str) -> None:
-    """Plain output has no last word, so no cut of it can be told from the whole: status 0 says that the agent came to its end.
-
-    That is why these agents rest on their exit status and on error lines, and why a cut of what they print is judged
-    with the end that cuts it: a process that was killed.
-    """
-    for cut in _cuts(name):
-        assert judged(cut, agent_of(name), KILLED).end is not OutcomeKind.DONE

@@ -40,7 +40,7 @@ def test_the_page_has_the_table_of_failures() -> None:
     assert PAGE.read_text() == with_table(PAGE.read_text()), f"{WRITE} writes the table"
 
 
-@pytest.mark.parametrize("name", sorted(name for name, entry in INDEX.items() if "version" in entry))
+@pytest.mark.parametrize("name", sorted(name for name, entry in INDEX.items() if not entry.get("written")))
 def test_a_recording_does_not_name_the_mode_of_the_model(name: str) -> None:
     """An address with `usage-limit` in it would tell a reader what it should find out."""
     told = re.findall(r"127\.0\.0\.1:8000/([\w-]+)", (STREAMS / name).read_text())
@@ -50,5 +50,5 @@ def test_a_recording_does_not_name_the_mode_of_the_model(name: str) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_a_stream_names_no_machine(path: Path) -> None:
     """Folders and ports of whoever recorded it are replaced."""
-    text = path.read_text()
+    text = path.read_text().replace("/$bunfs/root/", "")  # a place inside of a program
     assert not [place for place in ("/root/", str(HERE), "record-") if place in text]
