@@ -40,7 +40,7 @@ STREAMS = {
     "pi": '"type":"agent_end"',
 }
 """What each agent prints when it has done its work."""
-GIVES_NOTHING = {"goose"}
+GIVES_NOTHING = {"goose", "mini-swe-agent"}
 """Agents whose shells get no variable of their own."""
 
 
