@@ -47,16 +47,7 @@ _WORDS = {
     FailureKind.AGENT: "failed",
 }
 
-_ADDED_LATER = {
-    *(case for case in CASES if case.startswith("late-") and case != "late-usage-limit"),
-    *("server-error", "refused", "not-found", "bad-model", "no-credit", "payment-required", "refusal"),
-}
 NOT_RECORDED = {
-    *(
-        f"{agent}-{case}"
-        for agent in ("codex", "qwen", "gemini", "opencode", "aider")
-        for case in _ADDED_LATER
-    ),
     *(f"{agent}-{case}" for agent in ("copilot", "mini-swe-agent", "vibe") for case in CASES),
 }
 """What no recording shows yet. Only ever shortened."""
