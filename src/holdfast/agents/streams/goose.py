@@ -18,6 +18,7 @@ from holdfast.core.observations import (
     TroubleSeen,
     Usage,
 )
+from holdfast.core.projection import Spent
 
 _ASKS = ("toolConfirmationRequest", "actionRequired")
 _SESSION = re.compile(r"\\____\)\s+(\d{8}_\d+) · ")
@@ -47,7 +48,8 @@ class GooseStream(StreamDialect):
                 yield self._trouble(text(event, "error") or text(event, "message"))
             case "complete":
                 used = count(event, "total_tokens")
-                yield Usage(used, whole=True)
+                # Of the session, which an earlier attempt may have begun.
+                yield Usage(Spent(tokens=used).beyond(self.session_before).tokens, whole=True)
                 # An answer that nobody was charged for was no answer.
                 if self._last_word and used and not self._failed:
                     yield AgentFinished()

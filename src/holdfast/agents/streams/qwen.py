@@ -42,7 +42,7 @@ class QwenStream(ClaudeStream):
 
     def __init__(self, patterns: ErrorPatterns) -> None:
         super().__init__(patterns)
-        self._error_as_text = ""
+        self._request_error = ""
         self._in_doubt = False
         self._counted = False
         self._ended = False
@@ -52,9 +52,9 @@ class QwenStream(ClaudeStream):
         self._ended = text(event, "type") == "result"
         if text(event, "type") == "assistant":
             self._look_at(mapping(event, "message"))
-            if self._error_as_text:
+            if self._request_error:
                 yield SessionNamed(text(event, "session_id"))
-                yield self._trouble(self._error_as_text)
+                yield self._trouble(self._request_error)
                 return
         for seen in super().read(self._as_it_went(event)):
             if isinstance(seen, Usage) and seen.whole:
@@ -97,11 +97,11 @@ class QwenStream(ClaudeStream):
         counted = count(mapping(message, "usage"), *_TOKENS)
         self._in_doubt = (found >= 0) if counted else self._counted
         self._counted = self._counted or counted > 0
-        self._error_as_text = last[found:] if found >= 0 and not counted else ""
+        self._request_error = last[found:] if found >= 0 and not counted else ""
 
     def _as_it_went(self, event: dict[str, Any]) -> dict[str, Any]:
         """Return the event, or, if it calls a failed request a success, what newer versions say in its place."""
-        if not self._error_as_text or text(event, "type") != "result" or event.get("is_error") is True:
+        if not self._request_error or text(event, "type") != "result" or event.get("is_error") is True:
             return event
-        error = {"message": self._error_as_text}
+        error = {"message": self._request_error}
         return {**event, "subtype": "error_during_execution", "is_error": True, "result": "", "error": error}
