@@ -192,8 +192,7 @@ def test_an_agent_with_a_session_continues_it_after_an_outage(
     """The session was read from what the agent printed, and the model is asked only for the rest of the work."""
     here = stage({"a": Script(WORK, fault=fault, times=1, after=1)})
     cli = with_resume(here, installed(AGENTS[name]))
-    done = cli("run", "--yes", "--native-resume")
-    assert done.code == 0, done.out
+    assert here.execute("run", "--yes", "--native-resume") == 0
     first, second = cli.json("inspect", "1", "a")["tasks"][0]["attempts"]
     assert first["session"] == second["session"] != ""
     assert [request.made for request in here.model.requests if not request.aside] == [0, 1, 1, 2]

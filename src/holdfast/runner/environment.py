@@ -29,7 +29,9 @@ _ORDINARY = frozenset((
 ))  # fmt: skip
 _ORDINARY_FAMILIES = (
     "LC_", "XDG_", "SSL_CERT_", "PYTHON", "PYENV_", "CONDA_", "PIP_", "UV_", "POETRY_", "PYTEST_", "COVERAGE_",
-    "NODE_", "NPM_", "npm_", "NVM_", "FNM_", "VOLTA_", "PNPM_", "YARN_", "BUN_", "DENO_", "GO", "CGO_", "CARGO_",
+    "NODE_", "NPM_", "npm_", "NVM_", "FNM_", "VOLTA_", "PNPM_", "YARN_", "BUN_", "DENO_", "CGO_", "CARGO_",
+    "GOPATH", "GOROOT", "GOBIN", "GOCACHE", "GOMODCACHE", "GOENV", "GOFLAGS", "GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUM",
+    "GOSUM", "GOTOOL", "GOWORK", "GOOS", "GOARCH", "GOMAXPROCS", "GOGC", "GOMEMLIMIT", "GODEBUG", "GOEXPERIMENT",
     "RUST", "CMAKE_", "MAVEN_", "GRADLE_", "SDKMAN_", "ANDROID_", "DOTNET_", "RUBY", "GEM_", "BUNDLE_", "RBENV_",
     "PHP", "COMPOSER_", "ASDF_", "MISE_", "NIX_", "HOMEBREW_", "PLAYWRIGHT_", "CHROME_",
 )  # fmt: skip

@@ -51,8 +51,14 @@ class DroidStream(StreamDialect):
             case "tool_call":
                 yield from entries.tool_call(text(event, "toolName"), event.get("parameters"))
             case "tool_result":
-                yield from entries.tool_result(event.get("value"), failed=event.get("isError") is True)
+                failed = event.get("isError") is True
+                yield from entries.tool_result(_answer(text(event, "value"), failed=failed), failed=failed)
             case "error":
                 yield from entries.error(text(event, "message"))
             case "completion":
                 yield from entries.end()
+
+
+def _answer(value: str, *, failed: bool) -> str:
+    """Return what a tool answered. Those that change files answer for programs what their call has told already."""
+    return "" if value.startswith('{"') and not failed else value

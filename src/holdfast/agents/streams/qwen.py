@@ -42,7 +42,7 @@ class QwenStream(ClaudeStream):
 
     def __init__(self, patterns: ErrorPatterns) -> None:
         super().__init__(patterns)
-        self._failure = ""
+        self._failed_request = ""
         self._in_doubt = False
         self._counted = False
         self._ended = False
@@ -52,9 +52,9 @@ class QwenStream(ClaudeStream):
         self._ended = text(event, "type") == "result"
         if text(event, "type") == "assistant":
             self._look_at(mapping(event, "message"))
-            if self._failure:
+            if self._failed_request:
                 yield SessionNamed(text(event, "session_id"))
-                yield self._trouble(self._failure)
+                yield self._trouble(self._failed_request)
                 return
         for seen in super().read(self._as_it_went(event)):
             if isinstance(seen, Usage) and seen.whole:
@@ -97,11 +97,11 @@ class QwenStream(ClaudeStream):
         counted = count(mapping(message, "usage"), *_TOKENS)
         self._in_doubt = (found >= 0) if counted else self._counted
         self._counted = self._counted or counted > 0
-        self._failure = last[found:] if found >= 0 and not counted else ""
+        self._failed_request = last[found:] if found >= 0 and not counted else ""
 
     def _as_it_went(self, event: dict[str, Any]) -> dict[str, Any]:
         """Return the event, or, if it calls a failed request a success, what newer versions say in its place."""
-        if not self._failure or text(event, "type") != "result" or event.get("is_error") is True:
+        if not self._failed_request or text(event, "type") != "result" or event.get("is_error") is True:
             return event
-        error = {"message": self._failure}
+        error = {"message": self._failed_request}
         return {**event, "subtype": "error_during_execution", "is_error": True, "result": "", "error": error}
