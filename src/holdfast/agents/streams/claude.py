@@ -81,7 +81,7 @@ class ClaudeStream(StreamDialect):
         message = mapping(event, "message")
         answer = "\n".join(text(part, "text") for part in rows(message, "content") if text(part, "text"))
         if error := text(event, "error"):
-            self._api_error = self._failed_request(error, answer or error, event.get("api_error_status"))
+            self._api_error = self._trouble_of_request(error, answer or error, event.get("api_error_status"))
             yield self._api_error
             return
         self._api_error = None
@@ -101,10 +101,10 @@ class ClaudeStream(StreamDialect):
             error = text(event, "error")
             words = "no answer" if error in ("", "unknown") else error.replace("_", " ")
             message = f"{words}; the request to the model is repeated"
-            seen = self._failed_request(error, message, event.get("error_status"))
+            seen = self._trouble_of_request(error, message, event.get("error_status"))
             yield obs.Activity() if seen.trouble is obs.AgentTrouble.ERROR else seen
 
-    def _failed_request(self, error: str, message: str, status: Any) -> obs.TroubleSeen:
+    def _trouble_of_request(self, error: str, message: str, status: Any) -> obs.TroubleSeen:
         """Return a failed request by its kind, its message and its HTTP status. An unknown one without a status got no answer."""
         if error == "unknown" and status is None:
             return obs.TroubleSeen(obs.AgentTrouble.OUTAGE, message)
