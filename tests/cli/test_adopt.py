@@ -14,7 +14,10 @@ from tests.support.command import Cli, on_terminal
 from tests.support.repositories import Project, fingerprint, git, write
 from tests.support.runs import open_project_journal
 
-AGENT = '#!/bin/sh\ncat > /dev/null\necho "by $HOLDFAST_TASK" > "$HOLDFAST_TASK.txt"\n'
+AGENT = (
+    '#!/bin/sh\ncat > /dev/null\necho "by $HOLDFAST_TASK" > "$HOLDFAST_TASK.txt"\n'
+    """echo '{"type": "result", "subtype": "success", "result": "done"}'\n"""
+)
 SPEC = ".auto-claude/specs/001-login/implementation_plan.json"
 STATE = "docs/tasks/thing/execute-state.json"
 

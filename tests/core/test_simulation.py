@@ -21,7 +21,7 @@ from tests.core.simulation.simulation import DAY_S, Simulation
 
 _CHUNKS = 4
 _SEEDS_PER_CHUNK = 3750
-_SEEDS_FOR_ROWS = range(15_000, 17_000)
+_SEEDS_FOR_ROWS = (*range(15_000, 17_000), 13_170)  # the last waives a gate under a runner, which is rare
 _SEEDS_FOR_CONDITIONS = range(17_000, 20_000)
 _PLANTED_SEEDS = 6000
 
