@@ -23,7 +23,21 @@ from tests.agents.recordings import (
     recorded,
 )
 
-ENDED_WELL = ("ok", "patch", "failing-tool", "no-tool", "rate-limit-once", "limit-warning", "resumed")
+ENDED_WELL = (
+    "ok",
+    "patch",
+    "failing-tool",
+    "no-tool",
+    "rate-limit-once",
+    "limit-warning",
+    "resumed",
+    "overage",
+    "session-begun",
+    "session-resumed",
+    "session-begun-2-1-197",
+    "session-resumed-2-1-197",
+    "killed-session-resumed",
+)
 NO_SESSION = ("aider", "mini-swe-agent", "cline", "openhands")
 NO_TOKENS = ("copilot", "vibe", "mini-swe-agent", "openhands")
 GAVE_UP = ("codex-acp-rate-limit-once.jsonl",)
