@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.core.outcome import OutcomeKind
-from tests.agents.recordings import STREAMS, agent_of, heard, judged, outcome_of, recorded
+from tests.agents.recordings import STREAMS, agent_of, did_without, heard, judged, outcome_of, recorded
 
 
 def _cuts(name: str) -> Iterator[bytes]:
