@@ -81,6 +81,12 @@ def test_silence_after_an_outage_is_the_outage() -> None:
     assert (outcome.end, outcome.failure) == (OutcomeKind.LIMITED, FailureKind.OUTAGE)
 
 
+def test_an_agent_of_whose_stream_nothing_is_understood_is_told_how_to_name_it() -> None:
+    """A command of the user's in a preset's place may print something else."""
+    outcome = judge_outcome(_exit(0), StreamSummary(has_last_word=True), WorkSign.CHANGED)
+    assert (outcome.failure, "`stream:`" in outcome.error) == (FailureKind.UNFINISHED, True)
+
+
 @pytest.mark.parametrize("work", WorkSign)
 def test_a_stream_without_its_last_word_is_never_done(work: WorkSign) -> None:
     """Status 0 and a change are not enough when the agent's last message is missing. Plain output has none."""

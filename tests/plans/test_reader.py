@@ -14,7 +14,7 @@ import pytest
 import yaml
 from hypothesis import given, settings, strategies as st
 
-from holdfast.core.plan import Limits, Plan, plan_hash
+from holdfast.core.plan import Limits, Plan, decode_plan, encode_plan, plan_hash
 from holdfast.errors import PlanError
 from holdfast.plans import parse_plan, read_plan
 from holdfast.plans.schema import SCHEMA_FILE, plan_schema, schema_text, write_schema
@@ -88,6 +88,12 @@ def test_yaml_and_json_of_one_plan_have_one_hash() -> None:
     """The syntax is no part of the plan."""
     text = EXAMPLE.read_text()
     assert plan_hash(_read(text)) == plan_hash(_read(json.dumps(yaml.safe_load(text)), "plan.json"))
+
+
+def test_a_plan_that_writes_a_default_out_keeps_its_hash_in_a_journal() -> None:
+    """Else a resume would take it for another plan than the one that the user agreed to."""
+    plan = _read(SHORT + "limits: {on_limit: wait}\ntasks: [{id: a, run: [x]}]")
+    assert plan_hash(decode_plan(encode_plan(plan))) == plan_hash(plan)
 
 
 def test_anchors_and_merge_keys_are_filled_in() -> None:

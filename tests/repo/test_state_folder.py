@@ -50,7 +50,7 @@ def _cloned(tmp_path: Path) -> tuple[Cli, Path]:
     cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="codex")
     proof = tmp_path / "obeyed"
     argv = json.dumps(["sh", "-c", f"echo 1.0 > {proof}; echo x > x.txt"])
-    toml = f'[codex]\nprogram = "sh"\ncommand = {argv}\nversion = {argv}\n'
+    toml = f'[codex]\nprogram = "sh"\ncommand = {argv}\nversion = {argv}\nstream = "raw"\n'
     write(cli.here / ".holdfast" / "agents.toml", toml)
     cli.project.git("add", "-f", ".holdfast")
     cli.project.git("commit", "-q", "-m", "Come in")

@@ -114,6 +114,11 @@ _HALTS = {
     FailureKind.MODEL: OutcomeKind.BLOCKED,
 }
 
+_NO_LAST_WORD = "the agent ended without its last word: its work may be half done"
+_NOTHING_READ = (
+    "nothing that the agent printed was understood; if it prints no events, or another agent's, say so by `stream:` of its "
+    "entry in `agents:` (`raw` is plain output)"
+)
 _TROUBLE_WORDS = {
     FailureKind.CONTEXT: "the agent ran out of its context window",
     FailureKind.AUTH: "the agent's credentials were refused",
@@ -186,7 +191,7 @@ def _words(failure: FailureKind, exit_: Exit, heard: StreamSummary) -> str:
             wanted = ", ".join(heard.denied) or heard.message or "more than it may"
             return f"the agent was not allowed what it wanted: {wanted}"
         case FailureKind.UNFINISHED:
-            return "the agent ended without its last word: its work may be half done"
+            return _NO_LAST_WORD if heard.shows_work else _NOTHING_READ
     return _words_of_trouble(failure, heard.message) or _with(ending_words(exit_), heard.message)
 
 

@@ -286,7 +286,8 @@ def plan_hash(plan: Plan) -> str:
     # Imported here because it loads OpenSSL, which would slow down every command.
     import hashlib
 
-    return hashlib.sha256(encode_plan(plan)).hexdigest()
+    # As a journal gives it back: a default that the author wrote out is left out only there.
+    return hashlib.sha256(encode_plan(decode_plan(encode_plan(plan)))).hexdigest()
 
 
 def find_cycle(edges: Mapping[str, Iterable[str]]) -> list[str]:
