@@ -37,7 +37,7 @@ OFFERED = [
     ("run pla", {"plan.json"}),
     ("status --fo", {"--follow"}),
     ("resume --only be", {"beta"}),
-    ("run --agent cla", {"claude"}),
+    ("run --agent cla", {"claude", "claude-agent-acp"}),
     ("completion z", {"zsh"}),
     ("land --into ", {"main"}),
     ("nonsense ", set()),
