@@ -204,7 +204,7 @@ def test_a_question_is_an_agents_text(tmp_path: Path) -> None:
 def test_the_user_is_notified_of_a_question(tmp_path: Path) -> None:
     """With the question and the command to answer it."""
     told = tmp_path / "told"
-    notify = {"command": ["sh", "-c", f"cat >> {told}; echo >> {told}"]}
+    notify = {"command": ["sh", "-c", f"printf '%s\\n' \"$(cat)\" >> {told}"]}
     cli = _project(tmp_path / "p", _DECIDES, notify=notify)
     assert cli("run", "--yes").code == 3
     sent = [json.loads(line) for line in told.read_text().splitlines() if line]

@@ -387,7 +387,7 @@ def test_people_elsewhere_are_told_that_a_run_waits(tmp_path: Path) -> None:
     news = tmp_path / "news"
     limit = agent_fails("You have hit your usage limit. Please try again in 1s.")
     script = once(tmp_path / "hit", f"{say(limit)}; exit 1", work())
-    notify = {"command": ["sh", "-c", f"cat >> {news}; echo >> {news}"]}
+    notify = {"command": ["sh", "-c", f"printf '%s\\n' \"$(cat)\" >> {news}"]}
     cli = Cli.of(
         tmp_path / "p", {"id": "a", "prompt": "x"}, agent="c", agents={"c": codex(script)}, notify=notify
     )
@@ -412,7 +412,7 @@ def test_people_elsewhere_are_told_once_of_an_outage_that_lasts_and_not_of_a_sho
             agent="c",
             agents={"c": claude(script)},
             limits={"on_limit": "stop", "limit_wait": first_wait},
-            notify={"command": ["sh", "-c", f"cat >> {news}; echo >> {news}"]},
+            notify={"command": ["sh", "-c", f"printf '%s\\n' \"$(cat)\" >> {news}"]},
         )
         assert cli("run", "--yes").code == (3 if told else 0)
         sent = [json.loads(line) for line in news.read_text().splitlines()]
