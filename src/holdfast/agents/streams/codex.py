@@ -8,7 +8,6 @@ from typing import Any
 from holdfast.agents.streams import log_entries as entries
 from holdfast.agents.streams.dialect import StreamDialect, count, mapping, rows, text
 from holdfast.core.observations import Activity, AgentFinished, LogEntry, Observation, SessionNamed, Usage
-from holdfast.core.projection import Spent
 
 _TOOLS = ("command_execution", "file_change", "mcp_tool_call", "web_search", "collab_tool_call")
 
@@ -31,9 +30,9 @@ class CodexStream(StreamDialect):
             case "turn.completed":
                 usage = mapping(event, "usage")
                 cached = count(usage, "cached_input_tokens")  # among the input
-                total = Spent(tokens=count(usage, "input_tokens", "output_tokens"), cache_read=cached)
-                new = total.beyond(self.session_before)
-                yield Usage(new.tokens, whole=True, cache_read=new.cache_read)
+                yield self._of_session(
+                    Usage(count(usage, "input_tokens", "output_tokens"), cache_read=cached)
+                )
                 yield AgentFinished()
             case "turn.failed" | "error":
                 message = text(event, "error", "message") or text(event, "message")

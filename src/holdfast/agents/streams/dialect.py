@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from holdfast.agents.streams.error_patterns import ErrorPatterns
-from holdfast.core.observations import AgentTrouble, LogEntry, Observation, TroubleSeen
+from holdfast.core.observations import AgentTrouble, LogEntry, Observation, TroubleSeen, Usage
 from holdfast.core.projection import Spent
 
 
@@ -43,6 +43,12 @@ class StreamDialect(ABC):
     def log_rest(self) -> Iterable[LogEntry]:
         """Return what `log` held back because more of it could come."""
         return ()
+
+    def _of_session(self, total: Usage) -> Usage:
+        """Return what this stream used, of a total that counts the whole session."""
+        spent = Spent(tokens=total.tokens, cost_usd=total.cost_usd, cache_read=total.cache_read)
+        new = spent.beyond(self.session_before)
+        return Usage(new.tokens, new.cost_usd, whole=True, cache_read=new.cache_read)
 
     def _trouble(self, message: str, status: float = 0, known: AgentTrouble | None = None) -> TroubleSeen:
         """Return an error of the agent: one that is `known`, else by its message, else by its HTTP status."""

@@ -18,7 +18,6 @@ from holdfast.core.observations import (
     TroubleSeen,
     Usage,
 )
-from holdfast.core.projection import Spent
 
 _ASKS = ("toolConfirmationRequest", "actionRequired")
 _SESSION = re.compile(r"\\____\)\s+(\d{8}_\d+) · ")
@@ -49,7 +48,7 @@ class GooseStream(StreamDialect):
             case "complete":
                 used = count(event, "total_tokens")
                 # Of the session, which an earlier attempt may have begun.
-                yield Usage(Spent(tokens=used).beyond(self.session_before).tokens, whole=True)
+                yield self._of_session(Usage(used))
                 # An answer that nobody was charged for was no answer.
                 if self._last_word and used and not self._failed:
                     yield AgentFinished()

@@ -19,7 +19,6 @@ from holdfast.core.observations import (
     TroubleSeen,
     Usage,
 )
-from holdfast.core.projection import Spent
 
 _FAILED = "[API Error: "
 _TOKENS = ("input_tokens", "output_tokens", "total_tokens")
@@ -58,7 +57,7 @@ class QwenStream(ClaudeStream):
                 return
         for seen in super().read(self._as_it_went(event)):
             if isinstance(seen, Usage) and seen.whole:
-                yield self._since_before(seen)
+                yield self._of_session(seen)
             elif not (self._in_doubt and isinstance(seen, AgentFinished)):
                 yield seen
 
@@ -83,11 +82,6 @@ class QwenStream(ClaudeStream):
         if text(event, "type") == "assistant":
             self._look_at(mapping(event, "message"))
         return super().log(self._as_it_went(event))
-
-    def _since_before(self, total: Usage) -> Usage:
-        spent = Spent(tokens=total.tokens, cost_usd=total.cost_usd, cache_read=total.cache_read)
-        new = spent.beyond(self.session_before)
-        return Usage(new.tokens, new.cost_usd, whole=True, cache_read=new.cache_read)
 
     def _look_at(self, message: dict[str, Any]) -> None:
         """Find out whether the message, the latest one, ends with a failed request."""
