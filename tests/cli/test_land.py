@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -329,6 +330,33 @@ def test_a_run_that_several_commands_land_at_once_lands_once(
     assert len(there) in commits
     assert_landed_whole(cli)
     assert "already there" in cli("land").out
+
+
+def git_after_which_the_branch_is_gone(folder: Path, branch: str) -> Path:
+    """Write a `git` that another command follows at once: when the branch has been read, it is archived and removed."""
+    git = shutil.which("git")
+    program = folder / "git"
+    program.parent.mkdir()
+    program.write_text(
+        "#!/bin/sh\n"
+        f'case "$*" in *rev-parse*refs/heads/{branch})\n'
+        f'  {git} "$@"; code=$?; tip=$({git} "$1" rev-parse -q --verify refs/heads/{branch}) || exit $code\n'
+        f'  {git} "$1" update-ref refs/holdfast/{branch.removeprefix("holdfast/")}/archive/branch-$(echo $tip | cut -c-12) $tip\n'
+        f'  {git} "$1" update-ref -d refs/heads/{branch}; exit $code;;\n'
+        f'esac\nexec {git} "$@"\n'
+    )
+    program.chmod(0o755)
+    return program
+
+
+def test_a_landed_branch_that_is_removed_while_it_is_looked_at_was_not_discarded(completed: Cli) -> None:
+    """Two `land --delete-branch` at once: to one of them the branch is there at first, and then it is not."""
+    assert completed("land", "--yes").code == 0
+    git = git_after_which_the_branch_is_gone(completed.here.parent / "bin", "holdfast/01-try-it")
+    landed = completed("land", "--delete-branch", "--yes", PATH=f"{git.parent}:{os.environ['PATH']}")
+    assert landed.code == 0, landed.err
+    assert "already there" in landed.out
+    assert completed.project.git("branch", "--list", "holdfast/*") == ""
 
 
 @pytest.mark.parametrize("method", [MERGE, SQUASH, REBASE])

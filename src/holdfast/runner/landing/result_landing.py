@@ -209,8 +209,10 @@ def _result_tip(repo: Repository, request: LandingRequest) -> str:
     Raises NeedsDecisionError if the user discarded it, ForeignCommitsError as `require_recorded_tip` does.
     """
     row = request.row
-    if repo.read_ref(row.branch):
-        return require_recorded_tip(repo, request)
+    # Read once: another `land --delete-branch` may take the branch away at any moment.
+    if tip := repo.read_ref(row.branch):
+        require_recorded_tip(request, tip)
+        return tip
     if repo.read_ref(archived_branch_ref(row.run, row.tip)) and result_places(repo.checkout, row).branches:
         return row.tip
     raise no_branch(repo, row)
@@ -220,17 +222,14 @@ def _is_discarded(repo: Repository, row: RunRow) -> bool:
     return not repo.read_ref(row.branch) and not result_places(repo.checkout, row).branches
 
 
-def require_recorded_tip(repo: Repository, request: LandingRequest) -> str:
-    """Return the commit that a run branch is at, which is the one that the run's last landing left it at.
+def require_recorded_tip(request: LandingRequest, tip: str) -> None:
+    """Raise ForeignCommitsError if a run branch is not where the run's last landing left it, at `tip` instead.
 
-    Else somebody moved it, and nobody checked what it holds: raises ForeignCommitsError, unless the user accepts this tip.
+    Somebody moved it then, and nobody checked what it holds. The user may accept this tip.
     """
     row, accepted = request.row, request.accepted_tip
-    tip = repo.read_ref(row.branch)
-    if not tip:
-        raise no_branch(repo, row)
     if tip == row.tip or (accepted and tip.startswith(accepted)):
-        return tip
+        return
     again = replace(request, accepted_tip=tip[:12]).command()
     cut_short = (
         ""
