@@ -51,15 +51,15 @@ $(TOOLS): $(READY) tests/support/git_tools.sh
 	@tests/support/git_tools.sh $(@D) || true
 	@mkdir -p $(@D) && touch $@
 
-# Aider needs a Python below 3.13, in an environment of its own.
+# Agents from PyPI need different Pythons, each in an environment of its own. What cannot be had is skipped and says so.
 $(MORE): tests/agents/more/package-lock.json
 	@command -v npm >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs npm; } || true
 	cd tests/agents/more && $(NPM) || echo "no agents from npm here: it could not install them"
 	cd tests/agents/more/older && $(NPM) || echo "no older agents from npm here: it could not install them"
-	$(PYTHON) -m venv tests/agents/more/venv
-	tests/agents/more/venv/bin/python -m pip install --quiet aider-chat==0.86.2 || echo "no aider here"
+	PYTHON=$(PYTHON) tests/agents/more/python_agent.sh aider aider-chat==0.86.2
 	PYTHON=$(PYTHON) tests/agents/more/python_agent.sh mini mini-swe-agent==2.4.6 litellm==1.81.10
 	PYTHON=$(PYTHON) tests/agents/more/python_agent.sh vibe mistral-vibe==3.0.2
+	PYTHON=$(PYTHON) tests/agents/more/python_agent.sh openhands openhands==1.16.0
 	touch $@
 
 demo: $(READY)                ## thirty seconds: a plan runs, is killed, resumes
@@ -94,4 +94,4 @@ fuzz: $(READY)                ## 50,000 damaged files of other systems
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache tests/crash/build \
 	  tests/agents/node_modules tests/agents/more/node_modules tests/agents/more/older/node_modules \
-	  tests/agents/more/venv tests/agents/more/mini tests/agents/more/vibe $(MORE)
+	  tests/agents/more/aider tests/agents/more/mini tests/agents/more/openhands tests/agents/more/vibe $(MORE)

@@ -1,6 +1,6 @@
-"""The two adapters that make Claude Code and Codex agents of the Agent Client Protocol, behind `holdfast acp`.
+"""Agents of the Agent Client Protocol, behind `holdfast acp`: two adapters, and three agents that speak it themselves.
 
-Each brings the agent along: the one a native Claude Code, the other Codex in its own binary.
+Each adapter brings its agent along: the one a native Claude Code, the other Codex in its own binary.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from holdfast.core.plan import AgentSpec
-from tests.agents.real_agents import KEY, MORE, RealAgent, _env, _native
+from tests.agents.real_agents import GEMINI, KEY, MORE, OPENCODE, QWEN, RealAgent, _env, _native
 
-_DRIVER = (sys.executable, "-m", "holdfast", "acp", "--brief", "{brief}", "--")
+_DRIVER = (sys.executable, "-m", "holdfast", "acp", "--permissions", "allow", "--brief", "{brief}", "--")
 
 
 def _claude_agent_acp(program: Path, url: str, home: Path) -> AgentSpec:
@@ -43,6 +43,20 @@ def _codex_acp(program: Path, url: str, home: Path) -> AgentSpec:
     return AgentSpec(command=(*_DRIVER, str(program), *options), prompt="file", env=env)
 
 
+def _gemini_acp(program: Path, url: str, home: Path) -> AgentSpec:
+    command = (*_DRIVER, str(program), "--acp", "--skip-trust", "-m", "gemini-2.5-pro")
+    return AgentSpec(command=command, prompt="file", env=GEMINI.spec(url, home).env)
+
+
+def _qwen_acp(program: Path, url: str, home: Path) -> AgentSpec:
+    command = (*_DRIVER, str(program), "--acp", "--auth-type", "openai", "-m", "fake-1")
+    return AgentSpec(command=command, prompt="file", env=QWEN.spec(url, home).env)
+
+
+def _opencode_acp(program: Path, url: str, home: Path) -> AgentSpec:
+    return AgentSpec(command=(*_DRIVER, str(program), "acp"), prompt="file", env=OPENCODE.spec(url, home).env)
+
+
 _RESUME = ("--session", "{session}")
 CLAUDE_AGENT_ACP = RealAgent(
     "claude-agent-acp",
@@ -57,3 +71,6 @@ CODEX_ACP = RealAgent(
     _codex_acp,
     resume=_RESUME,
 )
+GEMINI_ACP = RealAgent("gemini-acp", GEMINI.program, _gemini_acp, node=20, resume=_RESUME)
+QWEN_ACP = RealAgent("qwen-acp", QWEN.program, _qwen_acp, node=20, resume=_RESUME)
+OPENCODE_ACP = RealAgent("opencode-acp", OPENCODE.program, _opencode_acp, resume=_RESUME)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -12,11 +13,14 @@ import msgspec
 
 from holdfast import locks
 from holdfast.core.facts import Exit
+from holdfast.core.plan import AgentSpec
 from holdfast.paths import StateDir
 from holdfast.process import procfs
 from tests.agents.real_agents import RealAgent
+from tests.agents.recordings import preset_of
 from tests.scripted_model import Script, ScriptedModel
 from tests.support.command import Cli, eventually
+from tests.support.repositories import write
 
 RUN = "01-try-it"
 PATIENCE_S = 240.0
@@ -36,21 +40,51 @@ class AgentProject:
         """The command in the project."""
         return Cli(self.place / "p")
 
-    def plan(self, agent: RealAgent, *tasks: dict[str, Any], mode: str = "ok", **plan: Any) -> None:
-        """Make the project with a plan for this agent."""
-        spec = agent.spec(self.model.url(mode), self.place / "home")
-        entry = {"command": list(spec.command), "prompt": spec.prompt, "env": spec.env}
-        Cli.of(self.place / "p", *tasks, agent=agent.name, agents={agent.name: entry}, **plan)
+    def plan(self, agent: RealAgent, *tasks: dict[str, Any], shell: str = "", **plan: Any) -> Cli:
+        """Make the project with a plan for this agent, known by its preset and started as the tests start it.
 
-    def start(self, *args: str) -> subprocess.Popen[bytes]:
+        An agent without tools runs `shell` after its work. It is described in the user's own file, which can say how a
+        session is resumed.
+        """
+        spec = agent.spec(self.model.url(), self.place / "home")
+        spec = agent.running(spec, shell) if shell else spec
+        return self.plan_with(agent, spec, *tasks, **plan)
+
+    def plan_with(self, agent: RealAgent, spec: AgentSpec, *tasks: dict[str, Any], **plan: Any) -> Cli:
+        """Make the project with a plan for an agent that is started in this way."""
+        table = {"preset": preset_of(agent.name), "command": spec.command, "prompt": spec.prompt}
+        if agent.resume:
+            table["resume"] = agent.resuming(spec, "{session}").command
+        lines = [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+        env = {**spec.env, **agent.hasty}
+        lines += ["[it.env]", *(f"{key} = {json.dumps(value)}" for key, value in env.items())]
+        limits = {"limit_wait": 1, **plan.pop("limits", {})}
+        cli = Cli.of(self.place / "p", *tasks, agent="it", limits=limits, **plan)
+        write(cli.here / ".holdfast" / "agents.toml", "\n".join(["[it]", *lines, ""]))
+        return cli
+
+    def start(self, *args: str, **env: str) -> subprocess.Popen[bytes]:
         """Start the runner: `run` unless told otherwise."""
-        runner = self.cli.start(*(args or ("run", "--yes")))
+        runner = self.cli.start(*(args or ("run", "--yes")), **env)
         self.runners.append(runner)
         return runner
 
-    def execute(self, *args: str) -> int:
+    def execute(self, *args: str, **env: str) -> int:
         """Start a runner and return its exit code."""
-        return self.start(*args).wait(PATIENCE_S)
+        return self.start(*args, **env).wait(PATIENCE_S)
+
+    def attempts(self, task: str = "a") -> list[tuple[str, str]]:
+        """Return how each attempt at a task ended: its outcome and what was wrong with it."""
+        (found,) = self.cli.json("inspect", "1", task)["tasks"]
+        return [
+            (one["outcome"], ", ".join(error["failure"] for error in one["errors"]))
+            for one in found["attempts"]
+        ]
+
+    def sessions(self, task: str = "a") -> list[str]:
+        """Return the session of each attempt at a task."""
+        (found,) = self.cli.json("inspect", "1", task)["tasks"]
+        return [one["session"] for one in found["attempts"]]
 
     def show(self, path: str) -> str:
         """Return a file of the run branch."""

@@ -9,42 +9,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents.acp_adapters import CLAUDE_AGENT_ACP, CODEX_ACP
 from tests.agents.agent_project import AgentProject
-from tests.agents.json_agents import CLINE, DROID, PI
-from tests.agents.real_agents import (
-    AIDER,
-    CLAUDE,
-    CODEX,
-    COPILOT,
-    GEMINI,
-    GOOSE,
-    MINI,
-    OPENCODE,
-    QWEN,
-    VIBE,
-    RealAgent,
-)
+from tests.agents.all_agents import IN_EVERY_TEST, MORE_AGENTS
+from tests.agents.promises import obstacle
+from tests.agents.real_agents import AIDER, CLAUDE, CODEX, OPENCODE, RealAgent
 from tests.scripted_model import Script, ScriptedModel
 from tests.support.runs import Fifo
 
-NEWER_AGENTS = (CLAUDE_AGENT_ACP, CODEX_ACP, CLINE, DROID, PI)
-
 
 @pytest.fixture(
-    params=[
-        CODEX,
-        QWEN,
-        CLAUDE,
-        *(
-            pytest.param(agent, marks=pytest.mark.more_agents)
-            for agent in (GEMINI, OPENCODE, GOOSE, COPILOT, VIBE, MINI, *NEWER_AGENTS)
-        ),
-    ],
+    params=[*IN_EVERY_TEST, *(pytest.param(one, marks=pytest.mark.more_agents) for one in MORE_AGENTS)],
     ids=lambda agent: agent.name,
 )
 def agent(request: pytest.FixtureRequest) -> RealAgent:
-    """Each of the agents with tools; `make test` has the first three."""
+    """Each of the agents, unless it cannot do what the test is about; `make test` has the first three."""
+    marker = request.node.get_closest_marker("promise")
+    if marker is not None and (why := obstacle(marker.args[0], request.param.name)):
+        pytest.skip(f"cannot: {why}")
     return installed(request.param)
 
 

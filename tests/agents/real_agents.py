@@ -12,7 +12,7 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -33,7 +33,8 @@ class RealAgent:
 
     `node` is the oldest Node that it was seen to work with; 0 for an agent that needs none. A `plain` one prints no
     events, only text. `resume` are the words that stand before the prompt to resume a `{session}`; none for an agent that
-    cannot.
+    cannot. `shell` are those by which an agent without tools runs a `{command}` after its work. `hasty` are variables
+    with which it gives up sooner when its model fails.
     """
 
     name: str
@@ -42,6 +43,8 @@ class RealAgent:
     node: int = 0
     plain: bool = False
     resume: tuple[str, ...] = ()
+    shell: tuple[str, ...] = ()
+    hasty: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def missing(self) -> str:
@@ -58,11 +61,19 @@ class RealAgent:
 
     def resuming(self, spec: AgentSpec, session: str) -> AgentSpec:
         """Return how a plan has the agent resume a session."""
-        words = tuple(word.replace("{session}", session) for word in self.resume)
-        prompt = -2 if spec.command[-2] in ("-p", "-i") else -1
-        if "--" in spec.command:  # what comes behind it is the command of another program
-            prompt = spec.command.index("--")
-        return msgspec.structs.replace(spec, command=(*spec.command[:prompt], *words, *spec.command[prompt:]))
+        return _with_words(spec, *(word.replace("{session}", session) for word in self.resume))
+
+    def running(self, spec: AgentSpec, command: str) -> AgentSpec:
+        """Return how a plan has an agent without tools run a command; one with tools is told by its model."""
+        return _with_words(spec, *(word.replace("{command}", command) for word in self.shell))
+
+
+def _with_words(spec: AgentSpec, *words: str) -> AgentSpec:
+    """Put more words before the prompt."""
+    prompt = -2 if spec.command[-2] in ("-p", "-i", "--message-file") else -1
+    if "--" in spec.command:  # what comes behind it is the command of another program
+        prompt = spec.command.index("--")
+    return msgspec.structs.replace(spec, command=(*spec.command[:prompt], *words, *spec.command[prompt:]))
 
 
 @functools.cache
@@ -238,7 +249,13 @@ CODEX = RealAgent(
 )
 _RESUME = ("--resume", "{session}")
 QWEN = RealAgent("qwen", HERE / "node_modules" / ".bin" / "qwen", _qwen, node=20, resume=_RESUME)
-CLAUDE = RealAgent("claude", _native(HERE, "@anthropic-ai/claude-code", "claude"), _claude, resume=_RESUME)
+CLAUDE = RealAgent(
+    "claude",
+    _native(HERE, "@anthropic-ai/claude-code", "claude"),
+    _claude,
+    resume=_RESUME,
+    hasty={"CLAUDE_CODE_MAX_RETRIES": "1"},
+)
 QWEN_0_15 = RealAgent(
     "qwen-0.15.10", MORE / "older" / "node_modules" / ".bin" / "qwen", _qwen, node=20, resume=_RESUME
 )
@@ -246,7 +263,7 @@ GEMINI = RealAgent("gemini", MORE / "node_modules" / ".bin" / "gemini", _gemini,
 OPENCODE = RealAgent(
     "opencode", _native(MORE, "opencode", "bin/opencode"), _opencode, resume=("-s", "{session}")
 )
-AIDER = RealAgent("aider", MORE / "venv" / "bin" / "aider", _aider, plain=True)
+AIDER = RealAgent("aider", MORE / "aider" / "bin" / "aider", _aider, plain=True, shell=("--auto-test", "--test-cmd", "{command}"))
 GOOSE = RealAgent(
     "goose",
     _native(MORE, "@aaif/goose-binary", "bin/goose"),
@@ -258,7 +275,3 @@ COPILOT = RealAgent(
 )
 VIBE = RealAgent("vibe", MORE / "vibe" / "bin" / "vibe", _vibe, resume=_RESUME)
 MINI = RealAgent("mini-swe-agent", MORE / "mini" / "bin" / "mini", _mini, plain=True)
-AGENTS = {
-    agent.name: agent
-    for agent in (CODEX, QWEN, CLAUDE, QWEN_0_15, GEMINI, OPENCODE, AIDER, GOOSE, COPILOT, VIBE, MINI)
-}

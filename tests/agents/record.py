@@ -25,9 +25,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from holdfast.core.plan import AgentSpec
-from tests.agents.acp_adapters import CLAUDE_AGENT_ACP, CODEX_ACP
-from tests.agents.json_agents import CLINE, DROID, OPENHANDS, PI
-from tests.agents.real_agents import AGENTS as OLDER, CODEX, HERE, RealAgent
+from tests.agents.all_agents import AGENTS
+from tests.agents.real_agents import CODEX, HERE, RealAgent
 from tests.agents.recordings import STREAMS, heard, preset_of
 from tests.scripted_model import ModelFault, Script, ScriptedModel, Shell, Write
 
@@ -36,8 +35,6 @@ _LONGER_S: Mapping[str, float] = {"cline": 150.0, "droid": 150.0, "openhands": 1
 """These repeat a request for longer than a minute before they say why it failed."""
 LINES_MAX = 400
 LINES_OF_KILLED = 40
-NEWER = (CLAUDE_AGENT_ACP, CODEX_ACP, CLINE, DROID, PI, OPENHANDS)
-AGENTS = {**OLDER, **{agent.name: agent for agent in NEWER}}
 BRIEF = "# Task T1: Greet\n\nWrite greeting.txt.\n"
 _PATCH = "*** Begin Patch\n*** Add File: greeting.txt\n+hello\n*** End Patch"
 _WORK = Script((Write("greeting.txt", "hello\n"), Shell("cat greeting.txt")), say="Wrote greeting.txt.")
