@@ -70,7 +70,7 @@ test: check $(AGENTS) $(FUSE) $(BWRAP) $(SHELLS) $(TOOLS)  ## what CI runs
 	$(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --dist worksteal -m 'not more_agents'
 
 test-agents: $(READY) $(AGENTS) $(MORE)  ## every real agent we can install
-	$(BIN)/python -m pytest -n 2 tests/agents
+	$(BIN)/python -m pytest -p tests.agents.promise_report -n 2 tests/agents
 
 check: $(READY)               ## format, lint, types
 	$(BIN)/ruff format --check .

@@ -44,7 +44,7 @@ def _codex_acp(program: Path, url: str, home: Path) -> AgentSpec:
 
 
 def _gemini_acp(program: Path, url: str, home: Path) -> AgentSpec:
-    command = (*_DRIVER, str(program), "--acp", "--skip-trust", "-m", "gemini-2.5-pro")
+    command = (*_DRIVER, str(program), "--acp", "-m", "gemini-2.5-pro")
     return AgentSpec(command=command, prompt="file", env=GEMINI.spec(url, home).env)
 
 

@@ -18,9 +18,10 @@ from holdfast.paths import StateDir
 from holdfast.process import procfs
 from tests.agents.real_agents import RealAgent
 from tests.agents.recordings import preset_of
-from tests.scripted_model import Script, ScriptedModel
+from tests.scripted_model import Script, ScriptedModel, Shell, Write
 from tests.support.command import Cli, eventually
 from tests.support.repositories import write
+from tests.support.runs import Fifo
 
 RUN = "01-try-it"
 PATIENCE_S = 240.0
@@ -143,6 +144,28 @@ def task(name: str, *needs: str, **more: Any) -> dict[str, Any]:
         "needs": list(needs),
         **more,
     }
+
+
+def stray_of(tool: Fifo) -> str:
+    """Return a command that runs for ever, with a child in a session of its own that reports."""
+    return f"echo begun > begun.txt; setsid sh -c '{tool.give}; exec sleep 600' & sleep 600"
+
+
+def busy(build: BuildProject, agent: RealAgent, tool: Fifo, **more: object) -> AgentProject:
+    """Start a run whose agent gets such a command to run; one without tools does so after an edit."""
+    action = Write("one.txt", "one\n") if agent.shell else Shell(stray_of(tool))
+    stage = build({"a": Script((action,))})
+    stage.plan(agent, task("a", **more), shell=stray_of(tool), limits={"attempts": 1})
+    stage.start()
+    return stage
+
+
+def at_work(build: BuildProject, agent: RealAgent, tool: Fifo) -> AgentProject:
+    """Start such a run and wait until the child of the command runs."""
+    stage = busy(build, agent, tool)
+    stage.model.wait_for("a")
+    tool.wait()
+    return stage
 
 
 BuildProject = Callable[[dict[str, Script]], AgentProject]

@@ -263,7 +263,13 @@ GEMINI = RealAgent("gemini", MORE / "node_modules" / ".bin" / "gemini", _gemini,
 OPENCODE = RealAgent(
     "opencode", _native(MORE, "opencode", "bin/opencode"), _opencode, resume=("-s", "{session}")
 )
-AIDER = RealAgent("aider", MORE / "aider" / "bin" / "aider", _aider, plain=True, shell=("--auto-test", "--test-cmd", "{command}"))
+AIDER = RealAgent(
+    "aider",
+    MORE / "aider" / "bin" / "aider",
+    _aider,
+    plain=True,
+    shell=("--auto-test", "--test-cmd", "{command}"),
+)
 GOOSE = RealAgent(
     "goose",
     _native(MORE, "@aaif/goose-binary", "bin/goose"),

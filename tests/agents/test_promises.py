@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.agents.presets import builtin_presets
 from holdfast.core.session_variables import is_of_session
-from tests.agents.agent_project import AgentProject, BuildProject, task
+from tests.agents.agent_project import BuildProject, at_work, task
 from tests.agents.promises import Promise
 from tests.agents.real_agents import RealAgent
 from tests.agents.recordings import heard, preset_of
@@ -74,26 +74,6 @@ OF_THE_HOME = ("HOME", "TMPDIR", "CODEX_HOME", "CLAUDE_CONFIG_DIR", "IS_SANDBOX"
 """Variables of the tests that a user whose home has the settings does not need."""
 
 
-def busy(here: AgentProject, agent: RealAgent, tool: Fifo) -> AgentProject:
-    """Start a run whose agent runs a tool for ever, with a child in a session of its own, and wait until both run."""
-    stray = stray_of(tool)
-    here.plan(agent, task("a"), shell=stray, limits={"attempts": 1})
-    here.start()
-    here.model.wait_for("a")
-    tool.wait()
-    return here
-
-
-def stray_of(tool: Fifo) -> str:
-    """Return a command that runs for ever, with a child in a session of its own that reports."""
-    return f"echo begun > begun.txt; setsid sh -c '{tool.give}; exec sleep 600' & sleep 600"
-
-
-def stray_script(agent: RealAgent, tool: Fifo) -> Script:
-    """Return the script that makes an agent run such a command; one without tools does so after an edit."""
-    return Script((WORK[0],) if agent.shell else (Shell(stray_of(tool)),))
-
-
 @pytest.mark.promise(Promise.PLAN)
 def test_a_plan_of_several_tasks_lands(agent: RealAgent, stage: BuildProject) -> None:
     """Two agents work at the same time, a third builds on what they landed, and each one's stream is kept."""
@@ -102,10 +82,15 @@ def test_a_plan_of_several_tasks_lands(agent: RealAgent, stage: BuildProject) ->
     scripts = {name: Script((Write(f"new/{name}.txt", f"from {name}\n"),), hold=gate) for name in "ab"}
     here = stage({**scripts, "c": Script((both,))})
     here.plan(
-        agent, task("a"), task("b"), task("c", "a", "b", verify=["cat new/a.txt new/b.txt"]), limits={"jobs": 2}
+        agent,
+        task("a"),
+        task("b"),
+        task("c", "a", "b", verify=["cat new/a.txt new/b.txt"]),
+        limits={"jobs": 2},
     )
     runner = here.start()
-    for name in "ab":
+    # One that must start alone lets the other one start only when its own model has answered.
+    for name in "a" if builtin_presets()[preset_of(agent.name)].first_alone else "ab":
         here.model.wait_for(name)
     gate.set()
     assert runner.wait(240) == 0, [here.log(name) for name in "abc"]
@@ -118,7 +103,7 @@ def test_a_plan_of_several_tasks_lands(agent: RealAgent, stage: BuildProject) ->
 @pytest.mark.promise(Promise.STOP)
 def test_a_stop_leaves_no_process_of_a_real_agent(agent: RealAgent, stage: BuildProject, tool: Fifo) -> None:
     """Not the agent, not its tool's shell, not what that shell detached; what it wrote is kept."""
-    here = busy(stage({"a": stray_script(agent, tool)}), agent, tool)
+    here = at_work(stage, agent, tool)
     assert here.cli("stop").code == 0
     assert here.survivors() == []
     assert here.cli.project.git("show", "refs/holdfast/01-try-it/wip/a:begun.txt") == "begun"

@@ -26,6 +26,7 @@ _PATCH = "apply_patch"
 _PATH_PARAMETERS = ("file_path", "filePath", "path")
 _COMMAND_PARAMETERS = ("cmd", "command", "commands")
 _SUBMIT = re.compile(r"`(echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT)`")
+_FINISH = "finish"
 _ANSWER_TOOL = "respond_in_schema"
 _TITLE = re.compile(
     r"title generator|isNewTopic|(?:generate|write|create|come up with) an? [^.\n]{0,40}(?:title|session name)",
@@ -207,6 +208,9 @@ def _step(turn: ModelTurn, script: Script) -> tuple[str, ToolCall | None]:
     if turn.made == len(script.actions) and (submit := _SUBMIT.search(turn.prompt)):
         # mini-swe-agent takes no text for an end: its prompt names the command that ends the work.
         return "", _shell_call(turn, submit[1])
+    if finish := turn.tools.get(_FINISH):
+        # OpenHands ends with a tool; a text alone would be a question.
+        return "", ToolCall(finish.name, finish.filled({"message": script.say}))
     return (script.say if turn.schema is None else _in_schema(script.say, turn.schema)), None
 
 
