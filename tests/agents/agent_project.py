@@ -164,7 +164,7 @@ def at_work(build: BuildProject, agent: RealAgent, tool: Fifo) -> AgentProject:
     """Start such a run and wait until the child of the command runs."""
     stage = busy(build, agent, tool)
     stage.model.wait_for("a")
-    tool.wait()
+    tool.wait(PATIENCE_S)
     return stage
 
 

@@ -31,6 +31,9 @@ CANNOT: Mapping[Promise, Mapping[str, str]] = {
         "mini-swe-agent": "untold",
         "openhands": "untold",
         "codex-acp": "partly",
+        "gemini-acp": "untold",
+        "qwen-acp": "untold",
+        "opencode-acp": "partly",
     },
     Promise.SESSION: {
         "aider": "none",

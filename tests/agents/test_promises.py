@@ -29,23 +29,28 @@ LIMITS = {
     "claude": (ModelFault.USAGE_LIMIT, 2),
     "claude-agent-acp": (ModelFault.USAGE_LIMIT, 2),
     "cline": (ModelFault.RATE_LIMIT, 6),
+    "copilot": (ModelFault.RATE_LIMIT, 6),
     "droid": (ModelFault.RATE_LIMIT, 1),
     "goose": (ModelFault.RATE_LIMIT, 4),
-    "mini-swe-agent": (ModelFault.USAGE_LIMIT, 3),
+    "mini-swe-agent": (ModelFault.RATE_LIMIT, 9),
     "opencode": (ModelFault.RATE_LIMIT, 9),
+    "opencode-acp": (ModelFault.RATE_LIMIT, 9),
     "openhands": (ModelFault.RATE_LIMIT, 1),
     "pi": (ModelFault.RATE_LIMIT, 12),
     "qwen": (ModelFault.RATE_LIMIT, 1),
     "qwen-0.15.10": (ModelFault.RATE_LIMIT, 1),
+    "qwen-acp": (ModelFault.RATE_LIMIT, 1),
+    "vibe": (ModelFault.RATE_LIMIT, 10),
 }
 """Limits that end an agent soon, and how often it asks until then; a usage limit, once, for those that are not here."""
-ASKS_AGAIN = {"aider", "droid", "openhands", "qwen", "qwen-0.15.10"}
+ASKS_AGAIN = {"aider", "droid", "openhands", "qwen", "qwen-0.15.10", "qwen-acp"}
 """Agents that wait for minutes by themselves; a limit that is over by then never becomes ours."""
 CUTS = {
     "claude": (ModelFault.USAGE_LIMIT, 2),
     "claude-agent-acp": (ModelFault.USAGE_LIMIT, 2),
     "codex": (ModelFault.USAGE_LIMIT, 1),
     "codex-acp": (ModelFault.USAGE_LIMIT, 1),
+    "gemini-acp": (ModelFault.USAGE_LIMIT, 1),
     "goose": (ModelFault.CUT, 1),
 }
 """What ends an agent in the middle of its work, without fault of its own; a 404, once, for those that are not here."""

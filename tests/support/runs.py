@@ -168,11 +168,11 @@ class Fifo:
         """Shell text with which an agent waits."""
         return f"read _ < {self.path}"
 
-    def wait(self) -> str:
+    def wait(self, patience_s: float = DEADLINE_S) -> str:
         """Wait until an agent reported and return what it said. Reports of several agents are taken one by one."""
         said = b""
         while not said.endswith(b"\n"):
-            ready, _, _ = select.select([self._fd], [], [], DEADLINE_S)
+            ready, _, _ = select.select([self._fd], [], [], patience_s)
             assert ready, f"nobody wrote to {self.path}"
             said += os.read(self._fd, 1)
         return said.decode().strip()
