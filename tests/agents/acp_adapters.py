@@ -71,6 +71,6 @@ CODEX_ACP = RealAgent(
     _codex_acp,
     resume=_RESUME,
 )
-GEMINI_ACP = RealAgent("gemini-acp", GEMINI.program, _gemini_acp, node=20, resume=_RESUME)
+GEMINI_ACP = RealAgent("gemini-acp", GEMINI.program, _gemini_acp, node=20)
 QWEN_ACP = RealAgent("qwen-acp", QWEN.program, _qwen_acp, node=20, resume=_RESUME)
 OPENCODE_ACP = RealAgent("opencode-acp", OPENCODE.program, _opencode_acp, resume=_RESUME)

@@ -57,6 +57,8 @@ def _pi(program: Path, url: str, home: Path) -> AgentSpec:
 def _openhands(program: Path, url: str, home: Path) -> AgentSpec:
     env = _env(home, LLM_API_KEY=KEY, LLM_BASE_URL=f"{url}/v1", LLM_MODEL=f"openai/{_MODEL}")
     env |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "OPENHANDS_SUPPRESS_BANNER": "1", "DO_NOT_TRACK": "1"}
+    # It would fetch skills from GitHub.
+    env |= {"GIT_ALLOW_PROTOCOL": "file"}
     # Its results name the Python that they find, which is the machine's own business.
     env |= {"PYTHONWARNINGS": "ignore", "PATH": f"{program.parent}:/usr/local/bin:/usr/bin:/bin"}
     fixed = ("--headless", "--json", "--override-with-envs", "-f", "{brief}")

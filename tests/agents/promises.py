@@ -41,6 +41,7 @@ CANNOT: Mapping[Promise, Mapping[str, str]] = {
         "cline": "unnamed",
         "droid": "online",
         "openhands": "unnamed",
+        "gemini-acp": "lost",
     },
 }
 """What an agent cannot do, by its name. The page explains the words."""

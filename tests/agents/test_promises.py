@@ -50,7 +50,6 @@ CUTS = {
     "claude-agent-acp": (ModelFault.USAGE_LIMIT, 2),
     "codex": (ModelFault.USAGE_LIMIT, 1),
     "codex-acp": (ModelFault.USAGE_LIMIT, 1),
-    "gemini-acp": (ModelFault.USAGE_LIMIT, 1),
     "goose": (ModelFault.CUT, 1),
 }
 """What ends an agent in the middle of its work, without fault of its own; a 404, once, for those that are not here."""
@@ -132,7 +131,7 @@ def test_a_killed_runner_is_resumed_without_asking_the_model_again(
     assert [here.cli.task(name)["attempts"] for name in ("before", "a", "after")] == [1, 1, 1]
     assert "one.txt" in here.show("after.txt")
     asked = [request.made for request in here.model.requests if request.task == "a" and not request.aside]
-    assert asked.count(0) == (2 if agent.shell else 1)
+    assert asked.count(0) == 1
     here.nothing_lives()
 
 

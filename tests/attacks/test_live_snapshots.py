@@ -28,7 +28,7 @@ for number in range(1500):
         file.write(os.urandom(4000).hex())
 with open("d/id_ed25519", "w") as file:
     file.write("mine")
-objects = os.path.join(".git/objects", open(".git/objects/info/alternates").read().strip())
+objects = os.path.join(".git/objects", open(".git/objects/info/alternates").readline().strip())
 count = lambda: sum(len(files) for _, _, files in os.walk(objects))
 before = count()
 open(there, "w").close()

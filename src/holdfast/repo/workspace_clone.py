@@ -175,11 +175,13 @@ def _packed_refs(repo: Repository) -> bytes:
 def _borrowing(repo: Repository, git_dir: Path) -> dict[str, bytes]:
     """Return the file that names the repository's objects, as seen from the clone's: somebody may move both.
 
-    It is quoted only if it must be: `git clone .` copies its lines.
+    It also has the whole path: aider reads the file by itself and would look for the other one in its own folder. A path is
+    quoted only if it must be: `git clone .` copies the lines.
     """
-    objects = Path(os.path.relpath(repo.common_dir / "objects", git_dir / "objects"))
-    line = _quoted(objects) if "\n" in str(objects) else str(objects)
-    return {"objects/info/alternates": os.fsencode(line) + b"\n"}
+    objects = repo.common_dir / "objects"
+    paths = (Path(os.path.relpath(objects, git_dir / "objects")), objects)
+    lines = (_quoted(path) if "\n" in str(path) else str(path) for path in paths)
+    return {"objects/info/alternates": b"".join(os.fsencode(line) + b"\n" for line in lines)}
 
 
 def _quoted(path: Path) -> str:
