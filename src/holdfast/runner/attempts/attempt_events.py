@@ -143,7 +143,7 @@ def attempt_blocked(
 ) -> list[ev.Event]:
     """Return the events of an attempt that needs a person. What every task would meet shuts the provider for all of them."""
     failure = outcome.failure or FailureKind.PERMISSION
-    error = f"{outcome.error}. {_way_out(context, task, failure, outcome.error, agent)}"
+    error = f"{outcome.error}. {way_out(context, task.latest.agent, failure, outcome.error, agent)}"
     ended = ev.AttemptBlocked(
         task=task.id,
         attempt=task.attempt,
@@ -177,27 +177,25 @@ def provider_shut(provider: str, error: str, agent: str = "") -> ev.ProviderShut
     return ev.ProviderShut(provider=provider, words=f"{agent or provider}: {error}", agent=agent)
 
 
-def _way_out(
-    context: RunContext, task: TaskRow, failure: FailureKind, error: str, agent: Preset | None
-) -> str:
+def way_out(context: RunContext, name: str, failure: FailureKind, error: str, agent: Preset | None) -> str:
+    """Return what a person can do about what an agent of this name met, as a sentence."""
     then = f"then `holdfast resume {context.run}`"
     if failure is FailureKind.AUTH:
         key = f", or set {agent.keys[0]}" if agent is not None and agent.keys else ""
-        return f"Log in with {task.latest.agent or 'the agent'}{key}; {then}"
+        return f"Log in with {name or 'the agent'}{key}; {then}"
     if failure is FailureKind.CREDIT:
-        return f"Top up the account of {task.latest.agent or 'the agent'}, or name another agent; {then}"
+        return f"Top up the account of {name or 'the agent'}, or name another agent; {then}"
     if failure is FailureKind.MODEL:
-        return model_way_out(context, task.latest.agent)
+        return _way_out_of_model(context, name)
     if failure is FailureKind.ENVIRONMENT:
         return f"Install it, or correct the plan and `holdfast amend {context.run}`; {then}"
     if agent is not None and agent.not_as_root and _REFUSES_ROOT.search(error):
-        way_out = way_out_for_root(agent)
-        return f"{way_out[0].upper()}{way_out[1:]}; {then}"
+        for_root = way_out_for_root(agent)
+        return f"{for_root[0].upper()}{for_root[1:]}; {then}"
     return f"Allow it in the agent's own settings or by `args:` of its entry in `agents:`, or skip the task; {then}"
 
 
-def model_way_out(context: RunContext, name: str) -> str:
-    """Return what to do about a model that an agent's provider does not offer."""
+def _way_out_of_model(context: RunContext, name: str) -> str:
     entry = context.state.plan.agents.get(name)
     asked = f" (now {entry.model})" if entry is not None and entry.model else ""
     return (

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Self
 
+from holdfast.agents.presets import Preset
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.reader import StreamReader
 from holdfast.core import events as ev
@@ -17,7 +18,7 @@ from holdfast.core.budgets import attempt_overrun, shared_overrun
 from holdfast.core.facts import Presence
 from holdfast.core.observations import AgentTrouble, StreamSummary
 from holdfast.core.plan import Limits
-from holdfast.core.projection import TaskRow
+from holdfast.core.projection import Spent, TaskRow
 from holdfast.core.provider_limits import provider_answered
 from holdfast.core.status import FailureKind
 from holdfast.fleet.protocol import Fleet, LaunchKey
@@ -61,9 +62,6 @@ class StreamListener:
     @classmethod
     def of_attempt(cls, context: RunContext, task: TaskRow) -> Self:
         """Return a listener that hears a task's current attempt from the beginning of its stream."""
-        agent = agent_of_attempt(context, task)
-        patterns = agent.error_patterns() if agent is not None else ErrorPatterns()
-        stream = agent.stream if agent is not None else "raw"
         known = task.latest.heard
         recorded = StreamSummary(
             tokens=known.tokens,
@@ -71,9 +69,24 @@ class StreamListener:
             cache_read=known.cache_read,
             session=task.latest.session,
         )
+        agent, key = agent_of_attempt(context, task), context.agent_key(task)
+        return cls.of_launch(context.fleet, key, agent, recorded, task.latest.session_before)
+
+    @classmethod
+    def of_launch(
+        cls,
+        fleet: Fleet,
+        key: LaunchKey,
+        agent: Preset | None,
+        recorded: StreamSummary,
+        session_before: Spent,
+    ) -> Self:
+        """Return a listener that hears a launch of an agent, or of a command, from the beginning of its stream."""
+        patterns = agent.error_patterns() if agent is not None else ErrorPatterns()
+        stream = agent.stream if agent is not None else "raw"
         unreadable = stream == "raw" and not patterns.lines
-        key, reader = context.agent_key(task), StreamReader(stream, patterns, task.latest.session_before)
-        return cls(context.fleet, key, reader, recorded, unreadable, reader.new_summary())
+        reader = StreamReader(stream, patterns, session_before)
+        return cls(fleet, key, reader, recorded, unreadable, reader.new_summary())
 
     def read(self) -> int:
         """Read the next piece and return how many bytes are left. Without new output nothing changes."""
@@ -174,14 +187,14 @@ def _is_urgent(context: RunContext, task: TaskRow, heard: StreamSummary) -> bool
 
 
 def _reason_to_halt(context: RunContext, task: TaskRow, listener: StreamListener) -> ev.AttemptHalted | None:
-    heard = listener.heard
+    heard, limits = listener.heard, context.state.plan.limits
     if spent := attempt_overrun(context.state, task, heard.spent):
         return _halt(task, FailureKind.BUDGET, spent)
     if spent := shared_overrun(context.state, task, heard.spent):
         return _halt(task, FailureKind.BUDGET, spent, for_run=True)
     if heard.waits:
         return _halt(task, FailureKind.PERMISSION, f"the agent waits for an answer: {heard.message}")
-    if heard.trouble is None or not gets_nowhere(listener, context.state.plan.limits):
+    if heard.trouble is None or not gets_nowhere(listener, limits):
         return None
     return _halt(task, FailureKind(heard.trouble.value), heard.message)
 
