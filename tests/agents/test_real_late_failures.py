@@ -47,7 +47,7 @@ def test_an_outage_after_the_first_tool_is_waited_for(codex: RealAgent, stage: B
     here = stage({"a": Script(WORK, fault=ModelFault.SERVER_ERROR, times=9, after=1)})
     cli = prepare(here.cli, codex, here.model.url(), attempts_max=1)
     assert here.execute() == 0
-    assert attempts(cli) == [("limited", "outage"), ("landed", "")]
+    assert attempts(cli) == [("outage", "outage"), ("landed", "")]
     assert (here.show("one.txt"), here.show("two.txt")) == ("one", "two")
 
 
