@@ -30,7 +30,9 @@ from holdfast.core.status import FailureKind
 from holdfast.core.validation import build_validation_brief, judge_validation
 from holdfast.fleet.protocol import LaunchKey, LaunchOutput, LaunchSpec, is_output_of
 from holdfast.runner.attempts.attempt_events import (
+    is_kept_from_provider,
     is_network_closed,
+    network_note,
     provider_parked,
     provider_shut,
     provider_unreachable,
@@ -264,11 +266,11 @@ def _read_opinion(
     by_code = agent.error_patterns().of_exit(ended.code) if agent is not None else None
     outcome = judge_outcome(ended, heard, WorkSign.NOT_NEEDED, by_code=by_code)
     name = context.state.plan.agent_of(validator)
-    if gone := _provider_gone(context, name, agent, outcome, ended.token, heard, probed=probed):
+    if gone := _provider_gone(context, name, agent, outcome, ended, heard, probed=probed):
         raise _ProviderGone(gone)
     readable = readable_output(agent, output.data, heard)
     if outcome.end is not OutcomeKind.DONE and heard.has_last_word:
-        raise _NoScoreError(outcome.error, readable)
+        raise _NoScoreError(outcome.error + network_note(context, ended), readable)
     return _opinion(ended, readable.encode(), reports)
 
 
@@ -277,18 +279,20 @@ def _provider_gone(
     name: str,
     agent: Preset | None,
     outcome: Outcome,
-    token: str,
+    ended: Exit,
     heard: StreamSummary,
     *,
     probed: bool,
 ) -> ev.ProviderParked | ev.ProviderShut | None:
     """Return why a validator could not judge, if its provider is at a limit, is out of reach or refuses it."""
     provider = provider_of(context.state, name).provider
+    if is_network_closed(context) or is_kept_from_provider(ended):
+        return None
     match outcome.failure:
         case FailureKind.LIMIT:
-            return provider_parked(context, provider, token, heard, time.time())
-        case FailureKind.OUTAGE if not is_network_closed(context):
-            return provider_unreachable(context, provider, token, heard, probed=probed)
+            return provider_parked(context, provider, ended.token, heard, time.time())
+        case FailureKind.OUTAGE:
+            return provider_unreachable(context, provider, ended, heard, probed=probed)
         case FailureKind.AUTH | FailureKind.CREDIT | FailureKind.MODEL:
             words = f"{outcome.error}. {way_out(context, name, outcome.failure, outcome.error, agent)}"
             return provider_shut(provider, words, name if outcome.failure is FailureKind.MODEL else "")
