@@ -79,13 +79,16 @@ class StreamListener:
         key: LaunchKey,
         agent: Preset | None,
         recorded: StreamSummary,
-        session_before: Spent,
+        used_before: Spent,
     ) -> Self:
-        """Return a listener that hears a launch of an agent, or of a command, from the beginning of its stream."""
+        """Return a listener that hears a launch of an agent, or of a command, from the beginning of its stream.
+
+        `used_before` is what the session that it resumes had used.
+        """
         patterns = agent.error_patterns() if agent is not None else ErrorPatterns()
         stream = agent.stream if agent is not None else "raw"
         unreadable = stream == "raw" and not patterns.lines
-        reader = StreamReader(stream, patterns, session_before)
+        reader = StreamReader(stream, patterns, used_before)
         return cls(fleet, key, reader, recorded, unreadable, reader.new_summary())
 
     def read(self) -> int:
