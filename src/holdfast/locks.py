@@ -71,6 +71,20 @@ def folder_locked(folder: str | os.PathLike[str]) -> Iterator[None]:
         os.close(fd)
 
 
+def try_folder_lock(folder: str | os.PathLike[str]) -> int | None:
+    """Lock a folder at once and return a descriptor that holds it; None if somebody else does, or if it is gone or a link."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
+
+
 def hold_record_lock(path: str) -> int | None:
     """Take the record lock of a file and return its descriptor, or None when another process has it.
 

@@ -48,6 +48,14 @@ class ScriptedAcpAgent:
             raise acp.RequestError.resource_not_found(session_id)
         self._cwd = Path(cwd)
         (self._cwd / "loaded.txt").write_text(session_id)
+        for update in (
+            acp.update_user_message_text("Write the first answer"),
+            acp.start_tool_call("t0", "Write first.txt", kind="edit"),
+            acp.update_tool_call("t0", status="completed"),
+            acp.update_agent_message_text("That is done, too."),
+            schema.UsageUpdate(session_update="usage_update", used=900, size=200000),
+        ):
+            await self._client.session_update(session_id, update)  # as the protocol has it: all that was said
         return acp.LoadSessionResponse()
 
     async def cancel(self, session_id: str, **_: Any) -> None:

@@ -58,7 +58,7 @@ def test_an_outage_after_the_first_tool_is_waited_for(codex: RealAgent, stage: B
     here = stage({"a": Script(WORK, fault=ModelFault.SERVER_ERROR, times=9, after=1)})
     here.plan(codex, task("a"), limits={"attempts": 1})
     assert here.execute() == 0
-    assert here.attempts() == [("limited", "outage"), ("landed", "")]
+    assert here.attempts() == [("outage", "outage"), ("landed", "")]
     assert (here.show("one.txt"), here.show("two.txt")) == ("one", "two")
 
 

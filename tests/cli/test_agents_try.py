@@ -176,6 +176,25 @@ def test_ctrl_c_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
     assert bench.folders_left == []
 
 
+def test_what_a_killed_trial_left_is_removed_by_the_next_one(tmp_path: Path) -> None:
+    """Its agent works on under its supervisor, and a copy of a login may be there: both are gone. A live trial stays."""
+    at_work, go_on = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go-on")
+    bench = Bench(
+        tmp_path,
+        f"if mkdir {tmp_path}/first; then {at_work.give}; {go_on.take}; fi; {WRITES}; {prints(*ENDS)}",
+    )
+    killed = Cli(bench.here).start(*bench.command(), TMPDIR=str(bench.temporary))
+    agent = int(at_work.wait())
+    done = bench()
+    assert (done.code, len(bench.folders_left), "killed trial" in done.err) == (0, 1, False)
+    killed.kill()
+    killed.wait()
+    assert is_alive(agent)
+    done = bench()
+    assert (done.code, "Removed what 1 killed trial had left." in done.err) == (0, True)
+    assert (bench.folders_left, is_alive(agent)) == ([], False)
+
+
 def test_nobody_pays_without_having_been_asked(tmp_path: Path) -> None:
     """Without a terminal the answer is no. On one, what would start is shown before."""
     bench = Bench(tmp_path, f"touch {tmp_path}/ran; {WRITES}")

@@ -5,7 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.command import Cli, killed_cli
-from tests.support.scripted_agents import THREAD, codex, fails as agent_fails, once, say, uses, work
+from tests.support.scripted_agents import (
+    FINISHED,
+    THREAD,
+    claude,
+    codex,
+    fails as agent_fails,
+    once,
+    refused,
+    say,
+    uses,
+    work,
+)
 
 
 def test_inspect_shows_every_attempt_with_its_error(ended: Cli) -> None:
@@ -73,6 +84,22 @@ def test_inspect_tells_what_each_attempt_used_and_where_it_ended(tmp_path: Path)
     first, second = cli.json("inspect", "1", "a")["tasks"][0]["attempts"]
     assert (first["outcome"], first["tokens"], first["session"]) == ("limited", 30, "T-1")
     assert (second["outcome"], second["tokens"]) == ("landed", 100)
+
+
+def test_an_attempt_that_ended_in_an_outage_is_not_called_limited(tmp_path: Path) -> None:
+    """Its outcome, its error and the timeline say that the provider was out of reach."""
+    script = once(tmp_path / "hit", f"{say(refused(503))}; exit 1", f"{say(FINISHED)}; echo x > a.txt")
+    limits = {"limit_wait": 0.2}
+    cli = Cli.of(
+        tmp_path / "p", {"id": "a", "prompt": "x"}, agent="c", agents={"c": claude(script)}, limits=limits
+    )
+    assert cli("run", "--yes").code == 0
+    first, _ = cli.json("inspect", "1", "a")["tasks"][0]["attempts"]
+    assert (first["outcome"], first["errors"][0]["failure"]) == ("outage", "outage")
+    shown = cli("inspect", "1", "a").out
+    assert "attempt 1 (implementation): outage" in shown
+    assert "a: attempt 1 does not reach anthropic" in shown
+    assert "limit" not in shown
 
 
 def test_one_word_names_a_run_or_a_task_whichever_it_fits(ended: Cli) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from holdfast.core import events as ev
 from holdfast.core.projection import RunRow
+from holdfast.core.status import ParkReason
 from holdfast.reporting.run_ending import Ending, how_it_ended, rest_of
 from tests.core.builders import begin, plan, task
 
@@ -68,6 +69,18 @@ def test_a_spent_budget_is_told_from_other_blocks() -> None:
     row.cost_usd = 5.0
     assert how_it_ended(row, held=False, boot_id="boot", budget=5.0) is Ending.LIMIT
     assert how_it_ended(row, held=False, boot_id="boot", budget=6.0) is Ending.BLOCKED
+
+
+@pytest.mark.parametrize(
+    ("reason", "ending"), [(ParkReason.LIMIT, Ending.LIMIT), (ParkReason.OUTAGE, Ending.OUTAGE)]
+)
+def test_an_outage_that_stopped_a_run_is_told_from_a_limit(reason: ParkReason, ending: Ending) -> None:
+    """Both are waited for, but only one of them says when it ends."""
+    parked = ev.ProviderParked(
+        provider="p", until=9.0, wait_s=9.0, clock=0.0, hits=1, reason=reason, words="p is away"
+    )
+    assert _ending(parked, ev.RunBlocked(reason="p is away")) is ending
+    assert _ending(parked, ev.RunBlocked(reason="something else")) is Ending.BLOCKED
 
 
 @pytest.mark.parametrize("jump", [-DAY, 0.0, DAY])

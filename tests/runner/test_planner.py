@@ -16,7 +16,7 @@ from holdfast.plans import parse_plan
 from holdfast.plans.schema import schema_text
 from holdfast.runner.planner import Planned, PlanningError, PlanningOrder, make_plan, plan_record
 from tests.support.repositories import Project, fingerprint
-from tests.support.scripted_agents import once
+from tests.support.scripted_agents import FINISHED, answers, once, refused, say
 
 GOAL = "Add a greeting"
 GOOD = 'holdfast: 1\ngoal: Add a greeting\ntasks:\n  - {id: a, run: ["sh", "-c", "echo hi > hi.txt"]}\n'
@@ -33,9 +33,13 @@ class PlannerProject:
         self.goal = goal
         self.said: list[str] = []
 
-    def plan(self, goal: str = "") -> Planned:
-        """Ask for the plan."""
-        spec = Preset(command=("sh", "-c", self.script), lines={AgentTrouble.LIMIT: ("Limit reached",)})
+    def plan(self, goal: str = "", stream: str = "raw") -> Planned:
+        """Ask for the plan, from a planner that prints a stream."""
+        spec = Preset(
+            command=("sh", "-c", self.script),
+            stream=stream,
+            lines={AgentTrouble.LIMIT: ("Limit reached",)},
+        )
         work = PlanningOrder(
             goal=goal or self.goal, agent="claude", spec=spec, schema=schema_text(), read=_read
         )
@@ -152,6 +156,30 @@ def test_an_agent_that_ended_badly_has_written_no_plan(tmp_path: Path) -> None:
     with pytest.raises(PlanningError, match="status 3"):
         planner.plan()
     assert not plan_record(planner.project.open().state_dir, GOAL).exists()
+
+
+def test_a_planner_whose_stream_was_cut_is_asked_again(tmp_path: Path) -> None:
+    """Its exit status is 0 and its file a valid plan, yet it had not finished: tasks may be missing from it."""
+    cut = _writes(GOOD) + say(answers("I begin with the first task."))
+    whole = _writes(GOOD) + say(answers(), FINISHED)
+    planner = PlannerProject(tmp_path, once(tmp_path / "cut", cut, whole))
+    assert planner.plan(stream="claude").tries == 2
+    assert "ended without its last word" in planner.brief.read_text()
+
+
+def test_a_plan_is_refused_if_its_planner_never_finishes(tmp_path: Path) -> None:
+    """Nothing is kept, and the error says what is missing."""
+    planner = PlannerProject(tmp_path, _writes(GOOD) + say(answers()))
+    with pytest.raises(PlanningError, match="ended without its last word"):
+        planner.plan(stream="claude")
+    assert not plan_record(planner.project.open().state_dir, GOAL).exists()
+
+
+def test_a_planner_that_ended_in_an_error_has_written_no_plan(tmp_path: Path) -> None:
+    """Some agents exit with status 0 all the same."""
+    planner = PlannerProject(tmp_path, _writes(GOOD) + say(answers(), refused(400, "prompt rejected")))
+    with pytest.raises(PlanningError, match="prompt rejected"):
+        planner.plan(stream="claude")
 
 
 def test_after_the_last_try_a_new_request_begins_anew(tmp_path: Path) -> None:

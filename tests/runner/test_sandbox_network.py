@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from tests.support.command import Cli, Done, writes
 from tests.support.repositories import Project, write
 from tests.support.runs import sh
 from tests.support.sandboxes import needs_sandbox
+from tests.support.scripted_agents import claude, refused, say
 
 LIMITS = {"attempts": 1}
 FAILS = {"id": "A", "run": ["sh", "-c", "exit 1"]}
@@ -114,6 +116,41 @@ def test_hosts_of_a_plan_count_and_the_user_is_asked_about_them(tmp_path: Path, 
     assert run(cli, "--sandbox", "strict").code == 0
     refused = Cli.of(tmp_path / "q", writes("A"), network={"allow": ["http://x/"]})
     assert "network" in run(refused).err
+
+
+@needs_sandbox
+@pytest.mark.parametrize("said", [503, 403])
+def test_an_agent_whose_provider_is_not_on_the_allow_list_blocks_and_names_the_host(
+    tmp_path: Path, said: int
+) -> None:
+    """It looks like an outage, or like a refused key, and it is neither: nothing is parked, and the fix is told."""
+    cli = Cli.of(
+        tmp_path / "p", {"id": "A", "prompt": "x"}, agent="c", agents={"c": asks("model.example", said)}
+    )
+    assert run(cli, "--network", "allow").code == 3
+    error = cli.task("A")["error"]
+    assert "an allow-list, and that lacks model.example:80. HOLDFAST_NETWORK_ALLOW=model.example" in error
+    assert (cli.json("status")["providers"], cli.task("A")["status"]) == ([], "blocked")
+
+
+@needs_sandbox
+def test_an_outage_beside_a_refused_host_is_one_and_tells_of_the_host(tmp_path: Path, port: int) -> None:
+    """Telemetry may be refused while the provider itself is out of order: it is waited for, and its words say both."""
+    agent = asks("telemetry.example", 503, first=connects(port))
+    limits = {"on_limit": "stop", "limit_wait": "2h"}
+    cli = Cli.of(tmp_path / "p", {"id": "A", "prompt": "x"}, agent="c", agents={"c": agent}, limits=limits)
+    assert run(cli, "--network", "allow", HOLDFAST_NETWORK_ALLOW=f"127.0.0.1:{port}").code == 3
+    assert cli.json("status")["run"]["ending"] == "outage"
+    [provider] = cli.json("status")["providers"]
+    assert provider["error"].startswith(
+        "API Error: 503; the allow-list of its network lacks telemetry.example:80"
+    )
+
+
+def asks(host: str, said: int, *, first: str = "true") -> dict[str, Any]:
+    """Return an agent that asks for a host, in vain, and says that its request came to an HTTP status."""
+    asked = f"python3 -c 'import urllib.request as u; u.urlopen(\"http://{host}/\")' 2>/dev/null"
+    return claude(f"{first}; {asked} || {{ {say(refused(said))}; exit 1; }}")
 
 
 def test_strict_shows_no_folder_of_the_root_but_the_systems(tmp_path: Path) -> None:

@@ -59,6 +59,11 @@ def refused(status: int, words: str = "") -> dict[str, Any]:
     }
 
 
+def repeated(status: int) -> dict[str, Any]:
+    """Return the event with which Claude Code repeats a request that failed with an HTTP status."""
+    return {"type": "system", "subtype": "api_retry", "attempt": 1, "error_status": status}
+
+
 FINISHED = {"type": "result", "subtype": "success", "is_error": False, "result": "done"}
 
 

@@ -25,8 +25,10 @@ from holdfast.errors import ExitCode, HoldfastError, did_you_mean, quoted
 from holdfast.repo.files import remove_if_allowed
 from holdfast.runner.agent_trial import TrialOrder, try_agent
 from holdfast.runner.sandbox_setting import SandboxSetting
+from holdfast.runner.trial_folders import remove_leftovers, trial_folder
 from holdfast.system_errors import doing
 from holdfast.views.agent_trial import agent_trial_text, agent_trial_view
+from holdfast.views.text import count
 
 ARGUMENTS: Arguments = (
     positional("agent", "the agent to try: a known one, one of your agents.toml, or one of the plan"),
@@ -51,6 +53,8 @@ def execute(args: Namespace) -> int:
     plan = load_plan(Path(args.plan), "", checkout or Path.cwd()) if args.plan else Plan(goal="")
     agent = _find(name, plan, checkout)
     settings = SandboxSetting.of_plan(plan)
+    if removed := remove_leftovers():
+        note(f"Removed what {count(removed, 'killed trial')} had left.")
     _require_agreement(name, agent, args)
     tell_sandbox(args, settings)
     version = version_of(name, agent)
@@ -103,12 +107,12 @@ def _scratch_folder(keep: str | None) -> Iterator[Path]:
             folder.mkdir(parents=True, exist_ok=True)
         yield folder
         return
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-try-"))
-    try:
-        yield folder
-    finally:
-        if not remove_if_allowed(folder):
-            note(f"{folder} could not be removed as a whole.")
+    with trial_folder() as folder:
+        try:
+            yield folder
+        finally:
+            if not remove_if_allowed(folder):
+                note(f"{folder} could not be removed as a whole.")
 
 
 def _kept_log(name: str, output: bytes) -> Path:

@@ -23,7 +23,8 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
     """How a supervised process ended. `code` is its exit status, or minus the signal that killed it.
 
     `synced`: the files that it left were on disk before this was written, so a power cut did not tear them. `led`: an agent
-    that leads gave its word; there was no process, so there is no stream to end.
+    that leads gave its word; there was no process, so there is no stream to end. `refused_hosts` are those that an allow-list kept
+    from it, as `host:port` with spaces between them; `allowed_requests` were for other hosts.
     """
 
     token: str
@@ -36,6 +37,8 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
     strays: int = 0
     synced: bool = False
     led: bool = False
+    refused_hosts: str = ""
+    allowed_requests: int = 0
 
 
 class Presence(StrEnum):

@@ -95,6 +95,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attempt_tokens: int | None = None
     on_limit: OnLimit = "wait"
     limit_wait_s: float = 60.0
+    limit_patience_s: float = 120.0
     keep_going: bool = False
     pids: int = 4096
     memory: int | None = None

@@ -169,6 +169,12 @@ def parked_validators(state: RunState, task: TaskRow, now: float) -> list[Parked
     return [_in_the_way(state, agent) for agent in held]
 
 
+def _wait_so_far(state: RunState, provider: str, clock: float) -> tuple[Parked, float]:
+    """Return how a provider is parked now, if it is, and how much of that wait is left."""
+    before = state.row.parked.get(provider, _FREE)
+    return before, max(0.0, before.not_before - clock)
+
+
 def park_provider(
     state: RunState, provider: str, token: str, until: float | None, wall: float, clock: float
 ) -> ev.ProviderParked:
@@ -176,8 +182,7 @@ def park_provider(
 
     Several attempts may run into one limit: during one wait they count as one hit, and the latest end counts.
     """
-    before = state.row.parked.get(provider, _FREE)
-    left = max(0.0, before.not_before - clock)
+    before, left = _wait_so_far(state, provider, clock)
     met = before.hits if before.reason is ParkReason.LIMIT else 0
     hits = max(1, met) if left else met + 1
     known = 0.0 if until is None else min(until - wall, KNOWN_WAIT_MAX_S)
@@ -203,8 +208,7 @@ def park_unreachable(
     Only a probe (`probed`) makes the wait longer: agents that were at work when the outage began meet the same one. A limit
     that is being waited for stays one: its end is known better.
     """
-    before = state.row.parked.get(provider, _FREE)
-    left = max(0.0, before.not_before - clock)
+    before, left = _wait_so_far(state, provider, clock)
     again = before.reason is ParkReason.OUTAGE
     if left and not again:
         return _parked_again(provider, before, left, clock)

@@ -176,6 +176,12 @@ LIMITS = RecordType(
             into="limit_wait_s",
             default="60s",
         ),
+        "limit_patience": Field(
+            duration(),
+            "How long an agent may try to get past a limit or an outage by itself. Then it is ended, and its task waits without it.",
+            into="limit_patience_s",
+            default="2m",
+        ),
         "restart_below": Field(
             share(100.0),
             "An attempt lost to a crash below this reported progress, in percent, starts clean.",

@@ -16,6 +16,7 @@ import os
 import select
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 
 PROXY_PORT = 3128
 PROXY_ADDRESS = f"http://127.0.0.1:{PROXY_PORT}"
@@ -35,6 +36,8 @@ _LOCAL_NETWORKS_6 = (
 )  # fmt: skip
 _EMBEDDED = (bytes(10) + bytes([255, 255]), bytes([0, 0x64, 0xFF, 0x9B]) + bytes(8))
 """How IPv6 addresses begin that stand for the IPv4 address in their last four bytes."""
+_ALLOWED = "+"
+_REFUSED_MAX = 3
 _HEAD_BYTES_MAX = 65536
 _CHUNK = 65536
 _WAITING_BYTES_MAX = 4 * _CHUNK
@@ -61,18 +64,19 @@ class LaunchProxy:
         read_told, self.told = os.pipe()
         self.opened, write_opened = os.pipe()
         alive, self._lifeline = os.pipe()
+        self._notes, noted = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         middle = os.fork()
         if middle == 0:
             try:
                 if os.fork() == 0:
-                    _close_all_but(read_told, write_opened, alive, output)
-                    _run(hosts, read_told, write_opened, alive, output)
+                    _close_all_but(read_told, write_opened, alive, output, noted)
+                    _run(hosts, read_told, write_opened, alive, output, noted)
             finally:
                 os._exit(0)
         os.waitpid(
             middle, 0
         )  # the proxy is nobody's child here: when no child is left, the agent's tree is gone
-        for fd in (read_told, write_opened, alive):
+        for fd in (read_told, write_opened, alive, noted):
             os.close(fd)
         for fd in (self.told, self.opened):
             os.set_inheritable(fd, True)
@@ -86,6 +90,17 @@ class LaunchProxy:
         """Close what was only for the sandbox, after its start."""
         os.close(self.told)
         os.close(self.opened)
+
+    def requests(self) -> dict[str, str | float]:
+        """Return which hosts were refused, the most often asked for first, and how many requests were for allowed ones."""
+        notes = b""
+        with suppress(BlockingIOError):  # the proxy serves still
+            while said := os.read(self._notes, _CHUNK):
+                notes += said
+        lines = notes.decode().splitlines()
+        counts = {line: lines.count(line) for line in dict.fromkeys(lines) if line != _ALLOWED}
+        refused = sorted(counts, key=lambda host: -counts[host])[:_REFUSED_MAX]
+        return {"refused_hosts": " ".join(refused), "allowed_requests": lines.count(_ALLOWED)}
 
 
 def is_allowed(host: str, port: int, entries: list[str]) -> bool:
@@ -159,7 +174,7 @@ def _close_all_but(*kept: int) -> None:
     os.closerange(last + 1, os.sysconf("SC_OPEN_MAX"))
 
 
-def _run(hosts: list[str], told: int, opened: int, alive: int, output: int) -> None:
+def _run(hosts: list[str], told: int, opened: int, alive: int, output: int, noted: int) -> None:
     """Open the ports in the sandbox, let it start, and serve until the supervisor is gone. Without ports, nothing gets out."""
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGCHLD):
@@ -174,7 +189,7 @@ def _run(hosts: list[str], told: int, opened: int, alive: int, output: int) -> N
     for fd in (opened, told, output):
         os.close(fd)
     if listeners:
-        _serve(listeners, hosts, alive)
+        _serve(listeners, hosts, alive, noted)
 
 
 def _local_ports(hosts: list[str]) -> Iterator[int]:
@@ -234,7 +249,7 @@ def _listener(port: int) -> _socket.socket:
     return made
 
 
-def _serve(listeners: list[_socket.socket], hosts: list[str], alive: int) -> None:
+def _serve(listeners: list[_socket.socket], hosts: list[str], alive: int, noted: int) -> None:
     """Take connections, each in a process of its own, until the supervisor is gone."""
     poll, by_fd, running = select.poll(), {one.fileno(): one for one in listeners}, 0
     for fd in (*by_fd, alive):
@@ -248,7 +263,7 @@ def _serve(listeners: list[_socket.socket], hosts: list[str], alive: int) -> Non
             port = by_fd[fd].getsockname()[1]
             if os.fork() == 0:
                 try:
-                    _handle(connection, port, hosts, alive)
+                    _handle(connection, port, hosts, alive, noted)
                 finally:
                     os._exit(0)
             connection.close()
@@ -267,9 +282,16 @@ def _reap(*, wait: bool) -> int:
     return ended
 
 
-def _handle(connection: _socket.socket, port: int, hosts: list[str], alive: int) -> None:
+def _note(noted: int, words: str) -> None:
+    """Tell the supervisor of a request, before it is answered. What no longer fits is left out: the first ones tell enough."""
+    with suppress(OSError):  # full, or the supervisor is gone
+        os.write(noted, f"{words}\n".encode())
+
+
+def _handle(connection: _socket.socket, port: int, hosts: list[str], alive: int, noted: int) -> None:
     """Serve one connection: a port of this machine is passed on as it is, the proxy's own one is asked for a host."""
     if port != PROXY_PORT:
+        _note(noted, _ALLOWED)
         _tunnel(connection, _connect(_LOOPBACK[0], port, hosts), alive)
         return
     connection.settimeout(_HEAD_S)
@@ -283,8 +305,10 @@ def _handle(connection: _socket.socket, port: int, hosts: list[str], alive: int)
         why = (
             f"{host}:{number} is not allowed in this sandbox. Its user can allow it: {_way_out(host, number)}"
         )
+        _note(noted, f"{_named(host)}:{number}")
         connection.sendall(_refusal(403, why))
         return
+    _note(noted, _ALLOWED)
     try:
         server = _connect(host, number, hosts)
     except OSError as error:
@@ -338,8 +362,11 @@ def _host_and_port(place: str, usual: int) -> tuple[str, int]:
 
 
 def _way_out(host: str, port: int) -> str:
-    name = f"[{host}]" if ":" in host else host
-    return f"HOLDFAST_NETWORK_ALLOW={name}" + ("" if port in _USUAL_PORTS else f":{port}")
+    return f"HOLDFAST_NETWORK_ALLOW={_named(host)}" + ("" if port in _USUAL_PORTS else f":{port}")
+
+
+def _named(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _refusal(code: int, why: str) -> bytes:

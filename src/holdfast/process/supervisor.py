@@ -198,6 +198,7 @@ class Supervision:
         self.order = order
         self.log = BoundedLog(log_file(order.folder), order.log_bytes_max, order.secrets)
         self.began = self.heard = time.monotonic()
+        self.proxy: LaunchProxy | None = None
         self.agent = 0
         self.code = 0
         self.reason = ""
@@ -213,19 +214,20 @@ class Supervision:
         """Start the agent, wait until its whole tree is gone, and leave the exit record."""
         self.pipe, output = os.pipe()
         os.set_blocking(self.pipe, False)
-        proxy = LaunchProxy(self.order.hosts, output) if self.order.hosts is not None else None
+        if self.order.hosts is not None:
+            self.proxy = LaunchProxy(self.order.hosts, output)
         _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         cgroups.join(self.order.groups)
         try:
-            self.agent = spawn(self.order, output, proxy.arguments if proxy else [])
+            self.agent = spawn(self.order, output, self.proxy.arguments if self.proxy else [])
         except NotStartedError as error:
             self._leave(_NOT_STARTED, _NOT_STARTED_CODE, str(error))
             return
         finally:
             cgroups.leave(self.order.groups)
         os.close(output)
-        if proxy is not None:
-            proxy.close()
+        if self.proxy is not None:
+            self.proxy.close()
         os.chdir("/")  # a supervisor must not prevent the removal of a workspace
         self.poll.register(self.pipe, select.POLLIN)
         while self._reap():
@@ -325,6 +327,7 @@ class Supervision:
             "output_bytes": self.log.total,
             "output_digest": self.log.digest.hexdigest(),
             "strays": self.strays,
+            **(self.proxy.requests() if self.proxy else {}),
         }
         cgroups.remove(self.order.groups)
         if self.order.file_rules:

@@ -12,7 +12,7 @@ from enum import StrEnum
 import msgspec
 
 from holdfast.core.projection import RunRow
-from holdfast.core.status import RunStatus
+from holdfast.core.status import ParkReason, RunStatus
 
 
 class Ending(StrEnum):
@@ -26,12 +26,15 @@ class Ending(StrEnum):
     PAUSE = "pause"
     BLOCKED = "blocked"
     LIMIT = "limit"
+    OUTAGE = "outage"
     COMPLETED = "completed"
     ABANDONED = "abandoned"
 
 
 INTERRUPTED = frozenset({Ending.CRASH, Ending.REBOOT})
 """The endings that the user did not ask for."""
+TOLD_BESIDE = INTERRUPTED | {Ending.LIMIT, Ending.OUTAGE}
+"""The endings that say more than the run's status."""
 
 _AT_REST = {
     RunStatus.PENDING: Ending.NOT_STARTED,
@@ -59,15 +62,17 @@ def how_it_ended(row: RunRow, *, held: bool, boot_id: str, budget: float | None 
         return Ending.RUNNING
     if row.status is RunStatus.RUNNING:
         return Ending.REBOOT if row.is_of_earlier_boot(boot_id) else Ending.CRASH
-    if row.status is RunStatus.BLOCKED and _is_at_a_limit(row, budget):
+    waits = _waited_for(row, budget) if row.status is RunStatus.BLOCKED else None
+    return waits or _AT_REST[row.status]
+
+
+def _waited_for(row: RunRow, budget: float | None) -> Ending | None:
+    """Return what a blocked run waits for: more money, or the end of a provider's limit or outage; None if for neither."""
+    named = (one for one in row.parked.values() if one.shut_in < 0 and one.words and one.words in row.reason)
+    reasons = {one.reason for one in named}
+    if ParkReason.LIMIT in reasons or (budget is not None and row.cost_usd >= budget):
         return Ending.LIMIT
-    return _AT_REST[row.status]
-
-
-def _is_at_a_limit(row: RunRow, budget: float | None) -> bool:
-    """Tell whether a blocked run waits for more money, or for the end of a provider's limit."""
-    parked = (one for one in row.parked.values() if one.shut_in < 0 and one.words)
-    return (budget is not None and row.cost_usd >= budget) or any(one.words in row.reason for one in parked)
+    return Ending.OUTAGE if reasons else None
 
 
 def rest_of(ending: Ending, recorded_at: float, seen_at: float = 0.0) -> Rest:

@@ -109,14 +109,14 @@ async def wait_or_stop(
     key: LaunchKey,
     timeout_s: float | None = None,
     wanted: asyncio.Event | None = None,
-    taken: asyncio.Event | None = None,
+    unwanted: asyncio.Event | None = None,
 ) -> Sighting:
-    """Wait until a launch is over. Cancel it when the run is to stop, or when a person has `taken` its task.
+    """Wait until a launch is over. Cancel it when the run is to stop, or once it is `unwanted`.
 
     Raises TimeoutError after `timeout_s`, or as soon as `wanted` is set.
     """
     ended = asyncio.ensure_future(context.fleet.wait(key))
-    stop = asyncio.ensure_future(_any_set(context.stopping, taken))
+    stop = asyncio.ensure_future(_any_set(context.stopping, unwanted))
     waiters: list[asyncio.Future[Any]] = [ended, stop]
     if wanted is not None:
         waiters.append(asyncio.ensure_future(wanted.wait()))

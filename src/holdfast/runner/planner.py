@@ -21,7 +21,7 @@ from holdfast.agents.streams.reader import observe_output, readable_output
 from holdfast.core.brief import clip
 from holdfast.core.facts import Exit, ExitReason, Presence
 from holdfast.core.observations import StreamSummary
-from holdfast.core.outcome import OutcomeKind, WorkSign, judge_outcome
+from holdfast.core.outcome import Outcome, OutcomeKind, WorkSign, judge_outcome
 from holdfast.core.plan import Limits, Plan, plan_hash
 from holdfast.core.planning_brief import (
     PLAN_FILE,
@@ -300,10 +300,11 @@ class _Planning:
             schema.write_text(order.schema, encoding="utf-8")
             path.write_text(brief, encoding="utf-8", errors="replace")
 
-    def _require_able(self, attempt: int, ended: Exit, heard: StreamSummary) -> None:
-        """Raise PlanningError if a limit or a missing permission kept the planner from working: that is no answer.
+    def _ending(self, attempt: int, ended: Exit, heard: StreamSummary) -> Outcome:
+        """Return how the planner ended: well, or with a bad answer.
 
-        The attempt is forgotten, so that the next request asks again.
+        Raises PlanningError if a limit or a missing permission kept it from working: that is no answer. The attempt is
+        forgotten, so that the next request asks again.
         """
         spec = self.order.spec
         by_code = spec.error_patterns().of_exit(ended.code) if ended.code > 0 else None
@@ -314,6 +315,7 @@ class _Planning:
                 f"{self.order.agent} could not plan: {outcome.error}",
                 "ask again when that is over, or name another one with --agent",
             )
+        return outcome
 
     def _judge(self, attempt: int, ended: Exit) -> Plan | None:
         """Keep a valid answer and return its plan, or write down what is wrong. Idempotent.
@@ -322,26 +324,24 @@ class _Planning:
         """
         printed = self.fleet.output(self.key(attempt)).data
         heard = observe_output(self.order.spec, printed)
-        self._require_able(attempt, ended, heard)
+        ending = self._ending(attempt, ended, heard)
         output = readable_output(self.order.spec, printed, heard)
         written = _written(self.workspaces.path(_PLANNER) / PLAN_FILE)
         if self.order.change is not None and written == self.order.change.text.encode():
             written = b""
         answer = written or fenced_yaml(output).encode()
         try:
-            plan = self._accept(ended, answer, clip(output, _TAIL_CHARS))
+            plan = self._accept(ending, answer, clip(output, _TAIL_CHARS))
         except PlanError as error:
             write_durably(self.feedback_file(attempt), error.message.encode())
             return None
         write_durably(self.record, answer)
         return plan
 
-    def _accept(self, ended: Exit, answer: bytes, tail: str) -> Plan:
+    def _accept(self, ending: Outcome, answer: bytes, tail: str) -> Plan:
         """Return the plan of an answer, or raise PlanError. An agent that did not end well may have written half of it."""
-        if ended.reason is not ExitReason.EXITED:
-            raise PlanError(f"the planner did not end well: {ended.error or ended.reason}\n{tail}")
-        if ended.code != 0:
-            raise PlanError(f"the planner did not end well: status {ended.code}\n{tail}")
+        if ending.end is not OutcomeKind.DONE:
+            raise PlanError(f"the planner did not end well: {ending.error}\n{tail}")
         if not answer.strip():
             done = "changed" if self.order.change else "written"
             raise PlanError(f"{PLAN_FILE} was not {done}, and no fenced yaml block was printed\n{tail}")

@@ -12,7 +12,7 @@ from holdfast.core.event_codec import Recorded
 from holdfast.core.people import question_line
 from holdfast.core.projection import Question
 from holdfast.core.state import RunState
-from holdfast.core.status import AttemptKind, TaskStatus
+from holdfast.core.status import AttemptKind, ParkReason, TaskStatus
 from holdfast.reporting.needs_you import NeedOfTask, need_of
 from holdfast.reporting.spending import Spending, attempts_of
 from holdfast.views.event_text import event_sentence, showable
@@ -20,7 +20,9 @@ from holdfast.views.spending_text import spending_words
 from holdfast.views.status import MetricsView, RunView, StageView, StatusView, agent_of
 from holdfast.views.text import block, duration, local_time, one_line, table, timestamp
 
-Outcome = Literal["under way", "done", "failed", "lost", "limited", "blocked", "asked", "returned", "landed"]
+Outcome = Literal[
+    "under way", "done", "failed", "lost", "limited", "outage", "blocked", "asked", "returned", "landed"
+]
 
 _ENDINGS: dict[str, tuple[Outcome, str]] = {
     "AttemptDone": ("done", ""),
@@ -202,6 +204,8 @@ def _add(attempt: AttemptView, event: ev.Event, at: str) -> None:
             attempt.kept = getattr(event, "carry", attempt.commit) or None
             attempt.commit = getattr(event, "head", attempt.commit)
             attempt.set_aside = getattr(event, "set_aside", "") or None
+            if isinstance(event, ev.AttemptLimited) and event.reason is ParkReason.OUTAGE:
+                attempt.outcome = "outage"
             if failure:
                 attempt.errors.append(_error(event, failure, at))
 

@@ -37,7 +37,7 @@ from holdfast.reporting.displayed_status import (
     reported_progress,
 )
 from holdfast.reporting.needs_you import NeedOfTask, need_of, needs_you, way_past_obstacle
-from holdfast.reporting.run_ending import INTERRUPTED, Ending, Rest, how_it_ended, rest_of
+from holdfast.reporting.run_ending import INTERRUPTED, TOLD_BESIDE, Ending, Rest, how_it_ended, rest_of
 from holdfast.reporting.spending import (
     AgentSpending,
     AttemptSpending,
@@ -86,8 +86,8 @@ def describe_ending(row: RunRow, rest: Rest, reason: str) -> str:
 
 
 def ending_label(status: str, ending: Ending) -> str:
-    """Return a run's status, with the cause if it was a crash, a reboot or a limit."""
-    return f"{status} ({ending})" if ending in INTERRUPTED or ending is Ending.LIMIT else status
+    """Return a run's status, with the cause if it was a crash, a reboot, a limit or an outage."""
+    return f"{status} ({ending})" if ending in TOLD_BESIDE else status
 
 
 RUN_TASK_AGENT = "run"

@@ -66,6 +66,8 @@ class People:
         runner.begin(world.hands.meet(runner))
         if random() < 0.2:
             runner.begin(self._repeat_results(runner))
+        if self.meddles and random() < 0.5:
+            runner.begin(self._look_after_gates(runner))
         for _ in range(world.rates.interferences):
             if world.interferences < world.rates.interferences and random() < 0.7:
                 world.interferences += 1
@@ -117,8 +119,7 @@ class People:
     def _interfere(self, runner: SimulatedRunner) -> SimulatedEffect:
         world, random = self.world, self.world.random
         yield random() * 40
-        # A gate that fails under a live runner is rare: somebody looks after it.
-        match 3 if self._failed_gates(runner) else int(random() * 10):
+        match int(random() * 10):
             case 0:
                 runner.deliver([ev.StopRequested()])
             case 1 | 2:
@@ -133,6 +134,14 @@ class People:
                 runner.amend()
             case _:
                 self._work_under_runner()
+
+    def _look_after_gates(self, runner: SimulatedRunner) -> SimulatedEffect:
+        """Waive a gate as soon as it has failed. A run that has nothing else to do blocks then, so there is not much time."""
+        for _ in range(120):
+            yield self.world.random()
+            if self._failed_gates(runner):
+                self._decide(runner)
+                return
 
     def _repeat_results(self, runner: SimulatedRunner) -> SimulatedEffect:
         """Results of attempts that are over come in again."""

@@ -14,11 +14,12 @@ from holdfast.core import events as ev
 from holdfast.core.status import FailureKind, ParkReason, RunStatus, TaskStatus
 from tests.support.repositories import Project
 from tests.support.runs import Fifo, Trial, stage, start_runner
-from tests.support.scripted_agents import FINISHED, answers, claude, once, refused, say, trial, work
+from tests.support.scripted_agents import FINISHED, answers, claude, once, refused, repeated, say, trial, work
 
 DOWN = f"{say(refused(503))}; exit 1"
 WORK = f"{say(answers())}; echo done > $HOLDFAST_TASK.txt; {say(FINISHED)}"
 FAST = {"limit_wait": 0.4}
+IMPATIENT = {**FAST, "limit_patience": 0.5}
 
 
 def _down_for(tmp_path: Path, times: int, then: str = WORK) -> str:
@@ -71,6 +72,55 @@ def test_after_the_wait_one_agent_tries_and_the_others_wait_for_what_it_finds(tm
     assert [one.probes for one in started] == [False] * 4 + [True] * 3 + [False] * 3
     assert len(run.recorded(ev.ProviderAnswered)) == 1
     assert run.violations() == []
+
+
+def test_an_agent_that_only_repeats_failing_requests_is_ended_and_the_wait_is_ours(tmp_path: Path) -> None:
+    """Its own retries have an end: after `limit_patience` its task waits without it, uncharged, and its work is kept."""
+    never = Fifo(tmp_path / "never")
+    repeats = f"{say(answers())}; echo half > half.txt; {say(*[repeated(503)] * 3)}; {never.take}"
+    script = once(tmp_path / "down", repeats, f"test -f half.txt && {{ {WORK}; }}")
+    run = trial(Project.create(tmp_path / "p"), "t", agents={"a": claude(script)}, limits=IMPATIENT)
+    assert run.execute() is RunStatus.COMPLETED
+    [halt], task = run.of_kind(ev.AttemptHalted), run.state().tasks["t"]
+    assert (halt.failure, task.charged, task.attempt) == (FailureKind.OUTAGE, 0, 2)
+    [limited] = run.of_kind(ev.AttemptLimited)
+    assert limited.reason is ParkReason.OUTAGE
+    assert run.violations() == []
+
+
+def test_a_probe_that_only_repeats_failing_requests_is_ended_and_another_one_follows(tmp_path: Path) -> None:
+    """The others wait for it all the while; its failure makes the wait longer, and the next one is the probe."""
+    never = Fifo(tmp_path / "never")
+    script = _first_down(once(tmp_path / "hangs", f"{say(repeated(503))}; {never.take}", WORK))
+    limits = {**IMPATIENT, "jobs": 2}
+    run = trial(Project.create(tmp_path / "p"), "t1", "t2", agents={"a": claude(script)}, limits=limits)
+    assert run.execute() is RunStatus.COMPLETED
+    assert [one.probes for one in run.of_kind(ev.AttemptStarted)] == [False, False, True, True, False]
+    assert max(one.hits for one in run.of_kind(ev.ProviderParked)) == 2
+    assert len(run.of_kind(ev.AttemptHalted)) == len(run.of_kind(ev.ProviderAnswered)) == 1
+
+
+def test_plain_output_without_trouble_tells_after_a_while_that_the_provider_answers(tmp_path: Path) -> None:
+    """It has no events: the others go on once the probe has worked for `limit_patience`, though it is not done."""
+    project, go_on = Project.create(tmp_path / "p"), Fifo(tmp_path / "on")
+    script = tmp_path / "agent.sh"
+    probe = f"{go_on.take}; echo done > $HOLDFAST_TASK.txt"
+    work = once(tmp_path / "up", probe, "echo done > $HOLDFAST_TASK.txt")
+    down = "echo connection refused; exit 1"
+    script.write_text(f"if [ $HOLDFAST_ATTEMPT_NUMBER = 1 ]; then {down}; else {work}; fi")
+    (project.path / ".holdfast").mkdir()
+    (project.path / ".holdfast" / "agents.toml").write_text(
+        f'[plain]\ncommand = ["sh", "{script}"]\nlines = {{ outage = ["connection refused"] }}\n'
+    )
+    limits = {**IMPATIENT, "jobs": 2}
+    agents = {"a": {"preset": "plain"}}
+    run = trial(project, "t1", "t2", agents=agents, known=["plain"], limits=limits)
+    runner = start_runner(run)
+    while not run.landed():
+        assert runner.poll() is None
+    go_on.release()
+    assert runner.communicate()[0].decode().strip() == "completed"
+    assert [one.probes for one in run.recorded(ev.AttemptStarted)] == [False, False, True, False]
 
 
 def test_a_fallback_takes_over_in_an_outage(tmp_path: Path) -> None:
@@ -191,7 +241,7 @@ def test_an_agent_that_goes_on_after_its_key_was_refused_is_ended(tmp_path: Path
     """Its own retries are no sign of life: without the agent's end the task blocks, long before it counts as silent."""
     never = Fifo(tmp_path / "never")
     script = f"{say(refused(401, 'invalid x-api-key'))}; {never.take}"
-    run = trial(Project.create(tmp_path / "p"), "t", agents={"a": claude(script)})
+    run = trial(Project.create(tmp_path / "p"), "t", agents={"a": claude(script)}, limits=IMPATIENT)
     assert run.execute() is RunStatus.BLOCKED
     [halt] = run.of_kind(ev.AttemptHalted)
     assert (halt.failure, run.state().tasks["t"].charged) == (FailureKind.AUTH, 0)

@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 
+from holdfast.agents.presets import builtin_presets
 from holdfast.core import events as ev
 from holdfast.core.brief import BRIEF_BYTES_MAX, clip_bytes
 from holdfast.core.projection import Spent
-from holdfast.core.status import FailureKind, RunStatus, TaskStatus
+from holdfast.core.status import FailureKind, ParkReason, RunStatus, TaskStatus
 from holdfast.runner.decisions.user_decisions import record_decision
 from holdfast.runner.requests import Request, send_request
+from tests.agents.recordings import STREAMS, agent_of, recorded
 from tests.support.command import eventually
 from tests.support.repositories import Project
 from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, open_project_journal, sh, stage, start_runner
+from tests.support.scripted_agents import FINISHED, answers, claude, once, refused, repeated, say
 
 
 def judge(name: str, script: str) -> dict[str, Any]:
@@ -229,6 +232,131 @@ def test_an_agent_validates_with_the_task_its_criteria_and_the_diff(tmp_path: Pa
     brief = (tmp_path / "brief").read_text()
     for part in ("Look for races.", "echo novel > A.txt", "- It is short.", "+novel", '{"score": 0.9'):
         assert part in brief
+
+
+def judged_by(tmp_path: Path, agent: dict[str, Any], **limits: Any) -> Trial:
+    """Return a run of one task that is done, and judged by an agent."""
+    task = sh("A", "echo a > A.txt", validators=[{"id": "critic", "prompt": "Judge it.", "agent": "mine"}])
+    limits = {"limit_wait": 0.4, **limits}
+    return Trial.of(Project.create(tmp_path / "p"), stage("one", task), agents={"mine": agent}, limits=limits)
+
+
+SCORES = say(answers('{"score": 1}'), {**FINISHED, "result": '{"score": 1}'})
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [(repeated(503), ParkReason.OUTAGE), (repeated(429), ParkReason.LIMIT)],
+    ids=["outage", "limit"],
+)
+def test_a_validator_that_only_repeats_failing_requests_is_ended_and_asked_again(
+    tmp_path: Path, event: dict[str, Any], reason: ParkReason
+) -> None:
+    """It is listened to like any other agent: the wait is not its own, and nobody is charged."""
+    never = Fifo(tmp_path / "never")
+    script = once(tmp_path / "hit", f"{say(event)}; {never.take}", SCORES)
+    trial = judged_by(tmp_path, claude(script), limit_patience=0.5)
+    assert trial.execute() is RunStatus.COMPLETED
+    [parked] = trial.of_kind(ev.ProviderParked)
+    assert (parked.reason, trial.of_kind(ev.ValidatorFailed)) == (reason, [])
+    assert trial.state().tasks["A"].charged == 0
+    assert trial.violations() == []
+
+
+def test_a_validator_that_goes_on_after_its_key_was_refused_is_ended(tmp_path: Path) -> None:
+    """Waiting does not help: the run blocks and says what to do; resumed, it asks for the score and nothing else."""
+    never = Fifo(tmp_path / "never")
+    script = once(tmp_path / "hit", f"{say(refused(401, 'invalid x-api-key'))}; {never.take}", SCORES)
+    trial = judged_by(tmp_path, claude(script), limit_patience=0.5)
+    assert trial.execute() is RunStatus.BLOCKED
+    reason = trial.stored().row.reason
+    assert "invalid x-api-key. Log in with mine" in reason
+    assert f"holdfast resume {trial.run}" in reason
+    assert trial.execute() is RunStatus.COMPLETED
+    assert (trial.state().tasks["A"].attempt, trial.of_kind(ev.ValidatorFailed)) == (1, [])
+
+
+def test_a_validator_that_waits_for_an_answer_is_ended(tmp_path: Path) -> None:
+    """Nobody will answer it: it gave no score, and what it wanted is named."""
+    asks = {
+        "type": "message",
+        "message": {"content": [{"type": "toolConfirmationRequest", "toolName": "rm"}]},
+    }
+    never = Fifo(tmp_path / "never")
+    agent = {"command": ["sh", "-c", f"{say(asks)}; {never.take}"], "stream": "goose"}
+    trial = judged_by(tmp_path, agent, retry_delay="0s")
+    assert trial.execute() is RunStatus.BLOCKED
+    assert "use rm" in trial.of_kind(ev.ValidatorFailed)[-1].error
+
+
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [("true", "ended without its last word"), (say(refused(400, "prompt rejected")), "prompt rejected")],
+    ids=["cut", "error"],
+)
+def test_a_score_before_an_error_or_a_cut_stream_is_none(tmp_path: Path, end: str, why: str) -> None:
+    """Its exit status is 0, yet the validator had not finished: it is asked again."""
+    bad = say(answers('{"score": 0.1}'))
+    script = once(tmp_path / "hit", f"{bad}; {end}", SCORES)
+    trial = judged_by(tmp_path, claude(script), retry_delay="0s")
+    assert trial.execute() is RunStatus.COMPLETED
+    [failed] = trial.of_kind(ev.ValidatorFailed)
+    assert why in failed.error
+    assert [scored.score for scored in trial.of_kind(ev.ValidatorScored)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("stream", "parked"),
+    [
+        ("gemini-rate-limit.jsonl", ParkReason.LIMIT),
+        ("codex-usage-limit.jsonl", ParkReason.LIMIT),
+        ("claude-server-error.jsonl", ParkReason.OUTAGE),
+        ("opencode-refused.jsonl", ParkReason.OUTAGE),
+        ("claude-late-cut.jsonl", ParkReason.OUTAGE),
+    ],
+)
+def test_what_real_agents_print_at_a_limit_or_an_outage_is_no_score(
+    tmp_path: Path, stream: str, parked: ParkReason
+) -> None:
+    """The provider is parked, whatever exit status the agent ended with, and no validator has failed."""
+    trial = judged_by(tmp_path, _recorded(stream), on_limit="stop", limit_wait="2h")
+    assert trial.execute() is RunStatus.BLOCKED
+    assert [event.reason for event in trial.of_kind(ev.ProviderParked)] == [parked]
+    assert (trial.of_kind(ev.ValidatorFailed), trial.of_kind(ev.ValidatorScored)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("stream", "words"),
+    [
+        ("codex-bad-key.jsonl", "Log in with mine"),
+        ("claude-no-credit.jsonl", "Top up the account of mine"),
+        ("vibe-bad-model.jsonl", "Set `model:` of mine"),
+    ],
+)
+def test_what_real_agents_print_when_they_are_refused_blocks_with_the_way_out(
+    tmp_path: Path, stream: str, words: str
+) -> None:
+    """One validator finds out: it is not asked again until somebody resumes the run."""
+    trial = judged_by(tmp_path, _recorded(stream))
+    assert trial.execute() is RunStatus.BLOCKED
+    assert words in trial.stored().row.reason
+    assert (len(trial.of_kind(ev.ValidationStarted)), trial.of_kind(ev.ValidatorFailed)) == (1, [])
+
+
+def _recorded(stream: str) -> dict[str, Any]:
+    """Return an agent that prints what a real one printed, and ends as it ended."""
+    agent = agent_of(stream)
+    script = f"cat {STREAMS / stream}; exit {recorded()[stream] or 0}"
+    return {"command": ["sh", "-c", script], "stream": builtin_presets()[agent].stream}
+
+
+def test_an_exit_status_alone_tells_what_kept_a_validator(tmp_path: Path) -> None:
+    """Gemini's 173 is a 429, also if its stream says no more than that it failed."""
+    agent = {"command": ["sh", "-c", "exit 173"], "stream": "gemini"}
+    trial = judged_by(tmp_path, agent, on_limit="stop", limit_wait="2h")
+    assert trial.execute() is RunStatus.BLOCKED
+    assert [event.reason for event in trial.of_kind(ev.ProviderParked)] == [ParkReason.LIMIT]
+    assert trial.of_kind(ev.ValidatorFailed) == []
 
 
 def test_what_a_validator_writes_is_not_part_of_the_work(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ class _Client:
     def __init__(self, turn: AcpTurn) -> None:
         self._turn = turn
         self._calls: dict[str, NamedToolCall] = {}
+        self.is_open = False
+        """Whether the session is open. While one is loaded, its agent repeats all that was said in it: nothing of it is new."""
 
     async def request_permission(
         self,
@@ -68,7 +70,8 @@ class _Client:
         """Print what the update tells, and remember what a tool call names: the request may not say it again."""
         if getattr(update, "session_update", "") in ("tool_call", "tool_call_update"):
             self._told_of(update)
-        print_update(update)
+        if self.is_open:
+            print_update(update)
 
     def _told_of(self, update: Any) -> NamedToolCall:
         """Return all that was told of a tool call, this update included."""
@@ -117,13 +120,14 @@ class _Session:
 
     def __init__(self, turn: AcpTurn) -> None:
         self._turn = turn
+        self._client = _Client(turn)
         self._session = ""
 
     async def run(self) -> int:
         """Start the agent and wait until the turn ends, the agent ends, or a stop is asked for."""
         turn = self._turn
         async with started_agent(turn.argv, turn.workspace) as process:
-            agent = process.connect(_Client(turn))
+            agent = process.connect(self._client)
             try:
                 return await self._until_an_end(agent, process)
             finally:
@@ -151,6 +155,7 @@ class _Session:
             client_info=schema.Implementation(name="holdfast", version="1"),
         )
         await self._open_session(agent, hello)
+        self._client.is_open = True
         print_line(AcpLine.SESSION, session=self._session)
         brief = [acp.text_block(self._turn.brief)]
         ended = await agent.prompt(session_id=self._session, prompt=brief)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from holdfast.agents.streams.dialect import StreamDialect
-from holdfast.core.observations import AgentFinished, LogEntry, Observation, Usage
+from holdfast.agents.streams.dialect import PlainDialect
+from holdfast.core.observations import AgentFinished, Observation, Usage
 
 _USAGE = re.compile(
     r"Tokens: (?P<sent>[\d.,]+[kKM]?) sent, (?:[\d.,]+[kKM]? cache (?:write|hit), )*(?P<got>[\d.,]+[kKM]?) received\."
@@ -17,19 +16,14 @@ _COMMIT = re.compile(r"Commit [0-9a-f]{7,40} ")
 _SCALE = {"k": 1_000, "K": 1_000, "M": 1_000_000}
 
 
-class AiderStream(StreamDialect):
+class AiderStream(PlainDialect):
     """A turn that was answered ends with what was sent and received; then its edits are applied and committed.
 
     An error after that is the last word unless a commit follows: without an answer to its request for a commit's message
     aider commits all the same. The line above what was sent and received is the end of the answer.
     """
 
-    has_events = False
     _before = ""
-
-    def read(self, event: dict[str, Any]) -> Iterator[Observation]:  # noqa: ARG002 - it has no events
-        """Yield nothing: it has no events."""
-        yield from ()
 
     def read_plain(self, line: str) -> Iterator[Observation]:
         """Yield what one line tells."""
@@ -42,10 +36,6 @@ class AiderStream(StreamDialect):
             yield AgentFinished()
         else:
             self._before = line
-
-    def log(self, event: dict[str, Any]) -> Iterator[LogEntry]:  # noqa: ARG002 - it has no events
-        """Yield nothing: it has no events."""
-        yield from ()
 
 
 def _amount(text: str) -> int:

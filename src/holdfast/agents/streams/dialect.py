@@ -55,6 +55,20 @@ class StreamDialect(ABC):
         return TroubleSeen(known or self._patterns.of_error(message, status), message)
 
 
+class PlainDialect(StreamDialect):
+    """The meaning of an output without events: only its lines tell."""
+
+    has_events = False
+
+    def read(self, event: dict[str, Any]) -> Iterable[Observation]:  # noqa: ARG002 - there are none
+        """Return nothing: there are no events."""
+        return ()
+
+    def log(self, event: dict[str, Any]) -> Iterable[LogEntry]:  # noqa: ARG002 - there are none
+        """Return nothing: there are no events."""
+        return ()
+
+
 def mapping(value: Any, *path: str) -> dict[str, Any]:
     """Return the mapping at a path of keys; empty if there is none."""
     found = at(value, *path)

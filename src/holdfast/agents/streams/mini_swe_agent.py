@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from holdfast.agents.streams.dialect import StreamDialect
+from holdfast.agents.streams.dialect import PlainDialect
 from holdfast.core.observations import (
     Activity,
     AgentFinished,
     AgentTrouble,
-    LogEntry,
     Observation,
     TroubleSeen,
     Usage,
@@ -31,18 +29,13 @@ _GAVE_UP = {
 }
 
 
-class MiniSweAgentStream(StreamDialect):
+class MiniSweAgentStream(PlainDialect):
     """A step, a tool's result and the exit have headings. Only the exit is followed by where the trajectory is.
 
     What the model or a tool prints may look like a heading; the next real one corrects what was read of it.
     """
 
-    has_events = False
     _exit: list[str] | None = None
-
-    def read(self, event: dict[str, Any]) -> Iterator[Observation]:  # noqa: ARG002 - it has no events
-        """Yield nothing: it has no events."""
-        yield from ()
 
     def read_plain(self, line: str) -> Iterator[Observation]:
         """Yield what one line tells."""
@@ -60,10 +53,6 @@ class MiniSweAgentStream(StreamDialect):
             self._exit = None
         elif self._exit is not None:
             self._exit.append(line)
-
-    def log(self, event: dict[str, Any]) -> Iterator[LogEntry]:  # noqa: ARG002 - it has no events
-        """Yield nothing: it has no events."""
-        yield from ()
 
 
 def _ended(said: str) -> Observation:

@@ -80,7 +80,7 @@ def attempt_limited(
     provider = task.latest.provider or task.latest.agent
     if outcome.failure is FailureKind.OUTAGE:
         probed = task.latest.probes
-        parked = provider_unreachable(context, provider, task.latest.token, heard, probed=probed)
+        parked = provider_unreachable(context, provider, exit_, heard, probed=probed)
     else:
         written_at = _written_at(context.directory.brief(task.id, task.attempt), exit_)
         parked = provider_parked(context, provider, task.latest.token, heard, written_at)
@@ -113,11 +113,31 @@ def is_network_closed(context: RunContext) -> bool:
     return context.state.row.network is NetworkAccess.OFF
 
 
+def network_note(context: RunContext, exit_: Exit) -> str:
+    """Return what of the network was closed to an agent that failed or met an outage, to be added to its error."""
+    if is_network_closed(context):
+        return "; the network was closed (--network off)"
+    if not exit_.refused_hosts:
+        return ""
+    return f"; the allow-list of its network lacks {exit_.refused_hosts} ({_allowing(exit_)})"
+
+
+def is_kept_from_provider(exit_: Exit) -> bool:
+    """Tell whether an agent asked for nothing but hosts that the allow-list lacks: then no provider was ever reached."""
+    return bool(exit_.refused_hosts) and not exit_.allowed_requests
+
+
+def _allowing(exit_: Exit) -> str:
+    hosts = ",".join(host.removesuffix(":443").removesuffix(":80") for host in exit_.refused_hosts.split())
+    return f"HOLDFAST_NETWORK_ALLOW={hosts}, or `allow:` of the plan's `network:`, allows that"
+
+
 def provider_unreachable(
-    context: RunContext, provider: str, token: str, heard: StreamSummary, *, probed: bool
+    context: RunContext, provider: str, exit_: Exit, heard: StreamSummary, *, probed: bool
 ) -> ev.ProviderParked:
     """Return the event that parks a provider which could not be reached; `probed`: by the agent that was to find out."""
-    wall, error = time.time(), " ".join(heard.message.split())[:_MESSAGE_CHARS]
+    wall, token = time.time(), exit_.token
+    error = (" ".join(heard.message.split()) + network_note(context, exit_))[:_MESSAGE_CHARS]
     parked = park_unreachable(context.state, provider, token, error, wall, context.clock(), probed=probed)
     if parked.reason is ParkReason.LIMIT:
         return parked
@@ -143,7 +163,10 @@ def attempt_blocked(
 ) -> list[ev.Event]:
     """Return the events of an attempt that needs a person. What every task would meet shuts the provider for all of them."""
     failure = outcome.failure or FailureKind.PERMISSION
-    error = f"{outcome.error}. {_way_out(context, task, failure, outcome.error, agent)}"
+    fix = f"{_allowing(exit_)}; then `holdfast resume {context.run}`"
+    if not is_kept_from_provider(exit_):
+        fix = way_out(context, task.latest.agent, failure, outcome.error, agent)
+    error = f"{outcome.error}. {fix}"
     ended = ev.AttemptBlocked(
         task=task.id,
         attempt=task.attempt,
@@ -177,27 +200,25 @@ def provider_shut(provider: str, error: str, agent: str = "") -> ev.ProviderShut
     return ev.ProviderShut(provider=provider, words=f"{agent or provider}: {error}", agent=agent)
 
 
-def _way_out(
-    context: RunContext, task: TaskRow, failure: FailureKind, error: str, agent: Preset | None
-) -> str:
+def way_out(context: RunContext, name: str, failure: FailureKind, error: str, agent: Preset | None) -> str:
+    """Return what a person can do about what an agent of this name met, as a sentence."""
     then = f"then `holdfast resume {context.run}`"
     if failure is FailureKind.AUTH:
         key = f", or set {agent.keys[0]}" if agent is not None and agent.keys else ""
-        return f"Log in with {task.latest.agent or 'the agent'}{key}; {then}"
+        return f"Log in with {name or 'the agent'}{key}; {then}"
     if failure is FailureKind.CREDIT:
-        return f"Top up the account of {task.latest.agent or 'the agent'}, or name another agent; {then}"
+        return f"Top up the account of {name or 'the agent'}, or name another agent; {then}"
     if failure is FailureKind.MODEL:
-        return model_way_out(context, task.latest.agent)
+        return _way_out_of_model(context, name)
     if failure is FailureKind.ENVIRONMENT:
         return f"Install it, or correct the plan and `holdfast amend {context.run}`; {then}"
     if agent is not None and agent.not_as_root and _REFUSES_ROOT.search(error):
-        way_out = way_out_for_root(agent)
-        return f"{way_out[0].upper()}{way_out[1:]}; {then}"
+        for_root = way_out_for_root(agent)
+        return f"{for_root[0].upper()}{for_root[1:]}; {then}"
     return f"Allow it in the agent's own settings or by `args:` of its entry in `agents:`, or skip the task; {then}"
 
 
-def model_way_out(context: RunContext, name: str) -> str:
-    """Return what to do about a model that an agent's provider does not offer."""
+def _way_out_of_model(context: RunContext, name: str) -> str:
     entry = context.state.plan.agents.get(name)
     asked = f" (now {entry.model})" if entry is not None and entry.model else ""
     return (

@@ -33,7 +33,9 @@ from holdfast.runner.attempts.attempt_events import (
     attempt_blocked,
     attempt_failed,
     attempt_limited,
+    is_kept_from_provider,
     is_network_closed,
+    network_note,
 )
 from holdfast.runner.attempts.snapshots import keep_set_aside, save_last_snapshot
 from holdfast.runner.attempts.start import agent_of_attempt
@@ -64,14 +66,8 @@ def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummar
         answered = provider_answered(context.state, task.latest.provider) if task.latest.probes else []
         return [*answered, _done(context, task, exit_, work, output)]
     kind = objection.failure or FailureKind.AGENT
-    error = objection.error + _closed_network(context, kind)
+    error = objection.error + (network_note(context, exit_) if kind is FailureKind.AGENT else "")
     return [attempt_failed(context, task, kind, error, tail, carry, work.tree, exit_.duration_s)]
-
-
-def _closed_network(context: RunContext, failure: FailureKind) -> str:
-    """Return a note for the error of an agent that may have failed because it reached nothing."""
-    closed = is_network_closed(context) and failure is FailureKind.AGENT
-    return "; the network was closed (--network off)" if closed else ""
 
 
 def cut_short(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummary) -> Outcome | None:
@@ -190,6 +186,10 @@ def first_objection(
     outcome = judge_outcome(exit_, heard, sign, task.latest.halt, by_code, closing)
     if outcome.failure is FailureKind.OUTAGE and is_network_closed(context):
         outcome = replace(outcome, end=OutcomeKind.FAILED, failure=FailureKind.AGENT)
+    if outcome.failure in (FailureKind.OUTAGE, FailureKind.AUTH) and is_kept_from_provider(exit_):
+        # Our proxy's refusal looks like one of the provider, or like no provider at all. Waiting does not help.
+        error = f"the agent's network is an allow-list, and that lacks {exit_.refused_hosts}"
+        outcome = Outcome(OutcomeKind.BLOCKED, FailureKind.PERMISSION, error)
     outcome = _unless_not_executed(context, task, exit_, outcome, agent)
     return next(_objections(context, task, work, outcome), None)
 

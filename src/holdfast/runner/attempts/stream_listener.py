@@ -10,13 +10,15 @@ import time
 from dataclasses import dataclass, field
 from typing import Self
 
+from holdfast.agents.presets import Preset
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.agents.streams.reader import StreamReader
 from holdfast.core import events as ev
 from holdfast.core.budgets import attempt_overrun, shared_overrun
 from holdfast.core.facts import Presence
 from holdfast.core.observations import AgentTrouble, StreamSummary
-from holdfast.core.projection import TaskRow
+from holdfast.core.plan import Limits
+from holdfast.core.projection import Spent, TaskRow
 from holdfast.core.provider_limits import provider_answered
 from holdfast.core.status import FailureKind
 from holdfast.fleet.protocol import Fleet, LaunchKey
@@ -27,19 +29,10 @@ LISTEN_S = 1.0
 """How often a stream is read. An agent may exceed a budget for this long; what it reports counts at once."""
 HEARTBEAT_MAX_S = 10.0
 """How old an agent's recorded activity may get, however many agents there are."""
-LIMIT_PATIENCE_S = 120.0
-"""How long an agent may try to get past a limit or an outage by itself before it is ended and the task waits without it."""
 REFUSAL_PATIENCE_S = 10.0
 """How long an agent may go on after its key, its credit or its model was refused: a login may be renewed, no more."""
-_PATIENCE_S = {
-    AgentTrouble.LIMIT: LIMIT_PATIENCE_S,
-    AgentTrouble.OUTAGE: LIMIT_PATIENCE_S,
-    AgentTrouble.AUTH: REFUSAL_PATIENCE_S,
-    AgentTrouble.CREDIT: REFUSAL_PATIENCE_S,
-    AgentTrouble.MODEL: REFUSAL_PATIENCE_S,
-}
-PLAIN_PROBE_S = 120.0
-"""How long an agent without an event stream has to work without trouble before its provider counts as working again."""
+_MAY_PASS = (AgentTrouble.LIMIT, AgentTrouble.OUTAGE)
+_REFUSALS = (AgentTrouble.AUTH, AgentTrouble.CREDIT, AgentTrouble.MODEL)
 PIECE_BYTES = 512 * 1024
 """How much of a stream is read at once, so that a flood of output delays nobody."""
 BACKLOG_BYTES_MAX = 8 * 1024 * 1024
@@ -69,9 +62,6 @@ class StreamListener:
     @classmethod
     def of_attempt(cls, context: RunContext, task: TaskRow) -> Self:
         """Return a listener that hears a task's current attempt from the beginning of its stream."""
-        agent = agent_of_attempt(context, task)
-        patterns = agent.error_patterns() if agent is not None else ErrorPatterns()
-        stream = agent.stream if agent is not None else "raw"
         known = task.latest.heard
         recorded = StreamSummary(
             tokens=known.tokens,
@@ -79,9 +69,27 @@ class StreamListener:
             cache_read=known.cache_read,
             session=task.latest.session,
         )
+        agent, key = agent_of_attempt(context, task), context.agent_key(task)
+        return cls.of_launch(context.fleet, key, agent, recorded, task.latest.session_before)
+
+    @classmethod
+    def of_launch(
+        cls,
+        fleet: Fleet,
+        key: LaunchKey,
+        agent: Preset | None,
+        recorded: StreamSummary,
+        used_before: Spent,
+    ) -> Self:
+        """Return a listener that hears a launch of an agent, or of a command, from the beginning of its stream.
+
+        `used_before` is what the session that it resumes had used.
+        """
+        patterns = agent.error_patterns() if agent is not None else ErrorPatterns()
+        stream = agent.stream if agent is not None else "raw"
         unreadable = stream == "raw" and not patterns.lines
-        key, reader = context.agent_key(task), StreamReader(stream, patterns, task.latest.session_before)
-        return cls(context.fleet, key, reader, recorded, unreadable, reader.new_summary())
+        reader = StreamReader(stream, patterns, used_before)
+        return cls(fleet, key, reader, recorded, unreadable, reader.new_summary())
 
     def read(self) -> int:
         """Read the next piece and return how many bytes are left. Without new output nothing changes."""
@@ -97,7 +105,7 @@ class StreamListener:
         before = self.heard.trouble
         for seen in self.reader.feed(piece.data):
             self.heard.take(seen)
-        if self.heard.trouble not in _PATIENCE_S:
+        if self.heard.trouble not in (*_MAY_PASS, *_REFUSALS):
             self.troubled_since = None
         elif self.troubled_since is None or self.heard.trouble is not before:
             self.troubled_since = time.monotonic()
@@ -182,27 +190,36 @@ def _is_urgent(context: RunContext, task: TaskRow, heard: StreamSummary) -> bool
 
 
 def _reason_to_halt(context: RunContext, task: TaskRow, listener: StreamListener) -> ev.AttemptHalted | None:
-    heard = listener.heard
+    heard, limits = listener.heard, context.state.plan.limits
     if spent := attempt_overrun(context.state, task, heard.spent):
         return _halt(task, FailureKind.BUDGET, spent)
     if spent := shared_overrun(context.state, task, heard.spent):
         return _halt(task, FailureKind.BUDGET, spent, for_run=True)
     if heard.waits:
         return _halt(task, FailureKind.PERMISSION, f"the agent waits for an answer: {heard.message}")
-    since, trouble = listener.troubled_since, heard.trouble
-    if since is None or trouble is None or time.monotonic() - since < _PATIENCE_S[trouble]:
+    if heard.trouble is None or not gets_nowhere(listener, limits):
         return None
-    return _halt(task, FailureKind(trouble.value), heard.message)
+    return _halt(task, FailureKind(heard.trouble.value), heard.message)
+
+
+def gets_nowhere(listener: StreamListener, limits: Limits) -> bool:
+    """Tell whether an agent has tried for long enough to get past what only waiting, or a person, ends."""
+    if listener.troubled_since is None:
+        return False
+    refused = listener.heard.trouble in _REFUSALS
+    patience_s = min(limits.limit_patience_s, REFUSAL_PATIENCE_S) if refused else limits.limit_patience_s
+    return time.monotonic() - listener.troubled_since >= patience_s
 
 
 def _answered(context: RunContext, task: TaskRow, listener: StreamListener) -> list[ev.Event]:
     """Return the event of a provider that answered the agent which was to find out, once its stream shows it.
 
-    Plain output shows nothing but trouble: if none comes for a while, there is none.
+    Plain output shows nothing but trouble: if none comes for as long as an agent may try to get past it, there is none.
     """
     if not task.latest.probes or listener.heard.trouble is not None:
         return []
-    plain = not listener.heard.has_last_word and time.monotonic() - listener.began >= PLAIN_PROBE_S
+    untroubled_s = time.monotonic() - listener.began
+    plain = not listener.heard.has_last_word and untroubled_s >= context.state.plan.limits.limit_patience_s
     if not (plain or listener.heard.shows_work):
         return []
     return provider_answered(context.state, task.latest.provider)

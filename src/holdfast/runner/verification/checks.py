@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.agents.invocation import Invocation
 from holdfast.agents.presets import Preset
 from holdfast.core.brief import clip
-from holdfast.core.facts import Exit, ExitReason
+from holdfast.core.facts import Exit, ExitReason, Sighting
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.runner.context import RunContext
 from holdfast.runner.first_start import launch_agent
@@ -79,13 +79,14 @@ async def run_to_end(
     label: str,
     launch: Callable[[LaunchKey], LaunchSpec],
     agent: Preset | None = None,
+    wait: Callable[[RunContext, LaunchKey], Awaitable[Sighting]] = wait_or_stop,
 ) -> tuple[LaunchKey, Exit | None]:
     """Run a check or a validator and return its key and how it ended. Raises ChecksStopped if the run is to stop.
 
     A killed supervisor says nothing about the work: what it left is ended, and the check runs once more. If that is
     lost too, there is no Exit.
     """
-    again = partial(_run_once, context, owner, attempt, label, launch, agent)
+    again = partial(_run_once, context, owner, attempt, label, launch, agent, wait)
     key, ended = await again()
     return (key, ended) if ended is not None else await again()
 
@@ -97,11 +98,12 @@ async def _run_once(
     label: str,
     launch: Callable[[LaunchKey], LaunchSpec],
     agent: Preset | None,
+    wait: Callable[[RunContext, LaunchKey], Awaitable[Sighting]],
 ) -> tuple[LaunchKey, Exit | None]:
     key = context.check_key(owner, attempt, label)
     context.require_lease()
     await launch_agent(context, launch(key), agent)
-    ended = (await wait_or_stop(context, key)).exit
+    ended = (await wait(context, key)).exit
     if context.stopping.is_set() and (ended is None or ended.reason is ExitReason.CANCELLED):
         raise ChecksStopped
     if ended is None:

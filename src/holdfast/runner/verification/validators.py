@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,19 +20,23 @@ from holdfast.agents.presets import Preset, find_agent
 from holdfast.agents.streams.reader import observe_output, readable_output
 from holdfast.core import events as ev
 from holdfast.core.brief import clip
-from holdfast.core.facts import Exit, ExitReason
-from holdfast.core.observations import AgentTrouble, StreamSummary
+from holdfast.core.facts import Exit, ExitReason, Sighting
+from holdfast.core.observations import StreamSummary
+from holdfast.core.outcome import Outcome, OutcomeKind, WorkSign, judge_outcome
 from holdfast.core.plan import Validator
 from holdfast.core.projection import Spent, TaskRow
 from holdfast.core.provider_limits import provider_answered, provider_of
+from holdfast.core.status import FailureKind
 from holdfast.core.validation import build_validation_brief, judge_validation
 from holdfast.fleet.protocol import LaunchKey, LaunchOutput, LaunchSpec, is_output_of
 from holdfast.runner.attempts.attempt_events import (
+    is_kept_from_provider,
     is_network_closed,
-    model_way_out,
+    network_note,
     provider_parked,
     provider_shut,
     provider_unreachable,
+    way_out,
 )
 from holdfast.runner.attempts.reports import (
     clean,
@@ -40,8 +45,9 @@ from holdfast.runner.attempts.reports import (
     report_file,
     reported_spending,
 )
+from holdfast.runner.attempts.stream_listener import LISTEN_S, StreamListener, gets_nowhere
 from holdfast.runner.context import RunContext
-from holdfast.runner.launch import placeholders, workspace_launch
+from holdfast.runner.launch import placeholders, wait_or_stop, workspace_launch
 from holdfast.runner.verification.checks import ChecksStopped, run_to_end
 from holdfast.runner.workspace_setup import SetupFailedError, failed_by_work, set_up
 from holdfast.system_errors import doing
@@ -131,7 +137,8 @@ async def _run_validator(
     text = build_validation_brief(context.state, task, validator, *work)
     spec = partial(_launch, context, validator, workspace, text)
     label, agent = f"validator-{validator.id}", _agent_of(context, validator)
-    key, ended = await run_to_end(context, task.id, task.attempt, label, spec, agent)
+    wait = wait_or_stop if agent is None else partial(_wait_and_listen, agent)
+    key, ended = await run_to_end(context, task.id, task.attempt, label, spec, agent, wait)
     name = context.state.plan.agent_of(validator)
     opinion: _Opinion | _NoScoreError = _NoScoreError("its process was lost, and lost again")
     spent = Spent()
@@ -147,6 +154,30 @@ async def _run_validator(
     scored = isinstance(opinion, _Opinion) and not validator.run
     answered = provider_answered(context.state, provider_of(context.state, name).provider) if scored else []
     await context.record([*answered, _result(task, validator.id, opinion, name, spent)])
+
+
+async def _wait_and_listen(agent: Preset, context: RunContext, key: LaunchKey) -> Sighting:
+    """Wait for a validator that is an agent. One that gets nowhere by itself is ended, as in an attempt.
+
+    No reason is recorded first: its stream tells it, and a runner that finds none asks again.
+    """
+    listener = StreamListener.of_launch(context.fleet, key, agent, StreamSummary(), Spent())
+    unwanted = asyncio.Event()
+    listening = asyncio.ensure_future(_listen(context, listener, unwanted))
+    try:
+        return await wait_or_stop(context, key, unwanted=unwanted)
+    finally:
+        listening.cancel()
+        with suppress(asyncio.CancelledError):
+            await listening
+
+
+async def _listen(context: RunContext, listener: StreamListener, unwanted: asyncio.Event) -> None:
+    """Hear a validator's stream until it waits for somebody, or has tried for long enough."""
+    while not (listener.heard.waits or gets_nowhere(listener, context.state.plan.limits)):
+        await asyncio.sleep(LISTEN_S)
+        listener.read()
+    unwanted.set()
 
 
 def _result(
@@ -231,32 +262,40 @@ def _read_opinion(
         raise _NoScoreError("its output was changed by another program, or is too long to be kept")
     if validator.run:
         return _opinion(ended, output.data, reports)
+    agent = _agent_of(context, validator)
+    by_code = agent.error_patterns().of_exit(ended.code) if agent is not None else None
+    outcome = judge_outcome(ended, heard, WorkSign.NOT_NEEDED, by_code=by_code)
     name = context.state.plan.agent_of(validator)
-    provider = provider_of(context.state, name).provider
-    if gone := _provider_gone(context, name, provider, ended, heard, probed=probed):
+    if gone := _provider_gone(context, name, agent, outcome, ended, heard, probed=probed):
         raise _ProviderGone(gone)
-    if heard.is_cut:
-        raise _NoScoreError("it ended without its last word", heard.text)
-    readable = readable_output(_agent_of(context, validator), output.data, heard)
+    readable = readable_output(agent, output.data, heard)
+    if outcome.end is not OutcomeKind.DONE and heard.has_last_word:
+        raise _NoScoreError(outcome.error + network_note(context, ended), readable)
     return _opinion(ended, readable.encode(), reports)
 
 
 def _provider_gone(
-    context: RunContext, name: str, provider: str, ended: Exit, heard: StreamSummary, *, probed: bool
+    context: RunContext,
+    name: str,
+    agent: Preset | None,
+    outcome: Outcome,
+    ended: Exit,
+    heard: StreamSummary,
+    *,
+    probed: bool,
 ) -> ev.ProviderParked | ev.ProviderShut | None:
     """Return why a validator could not judge, if its provider is at a limit, is out of reach or refuses it."""
-    match heard.trouble:
-        case AgentTrouble.LIMIT:
+    provider = provider_of(context.state, name).provider
+    if is_network_closed(context) or is_kept_from_provider(ended):
+        return None
+    match outcome.failure:
+        case FailureKind.LIMIT:
             return provider_parked(context, provider, ended.token, heard, time.time())
-        case AgentTrouble.OUTAGE if not is_network_closed(context):
-            return provider_unreachable(context, provider, ended.token, heard, probed=probed)
-        case AgentTrouble.AUTH:
-            return provider_shut(provider, f"the credentials of {name} were refused: {heard.message}")
-        case AgentTrouble.CREDIT:
-            return provider_shut(provider, f"the account of {name} has no credit: {heard.message}")
-        case AgentTrouble.MODEL:
-            words = f"its model is unknown or not allowed: {heard.message}. {model_way_out(context, name)}"
-            return provider_shut(provider, words, name)
+        case FailureKind.OUTAGE:
+            return provider_unreachable(context, provider, ended, heard, probed=probed)
+        case FailureKind.AUTH | FailureKind.CREDIT | FailureKind.MODEL:
+            words = f"{outcome.error}. {way_out(context, name, outcome.failure, outcome.error, agent)}"
+            return provider_shut(provider, words, name if outcome.failure is FailureKind.MODEL else "")
     return None
 
 
