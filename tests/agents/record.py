@@ -34,7 +34,7 @@ from tests.scripted_model import ModelFault, Script, ScriptedModel, Shell, Write
 PATIENCE_S = 60.0
 _LONGER_S: Mapping[str, float] = {"aider": 240.0, "cline": 150.0, "droid": 150.0, "openhands": 150.0}
 """These repeat a request for longer than a minute before they say why it failed."""
-LINES_MAX = 400
+LINES_MAX = 800
 LINES_OF_KILLED = 40
 _BRIEF = "# Task T1: Greet\n\nWrite greeting.txt.\n"
 _PATCH = "*** Begin Patch\n*** Add File: greeting.txt\n+hello\n*** End Patch"

@@ -90,3 +90,49 @@ def test_openhands_ends_with_its_tool_only() -> None:
     assert (found.finished, found.text) == (True, "All done.")
     error = {"kind": "ConversationErrorEvent", "code": "LLMRateLimitError", "detail": "429"}
     assert told("openhands", action, result, error).trouble is AgentTrouble.LIMIT
+
+
+@pytest.mark.parametrize("stop", ["tool_use", "pause_turn", "something new"])
+def test_claude_code_ended_well_only_if_its_model_did(stop: str) -> None:
+    """It calls the whole a success, whatever the reason."""
+    said = {"type": "assistant", "message": {"id": "m", "content": [{"type": "text", "text": "Now the"}]}}
+    result = {"type": "result", "subtype": "success", "is_error": False, "result": "Now the"}
+    assert told("claude", said, {**result, "stop_reason": "end_turn"}).finished
+    found = told("claude", said, {**result, "stop_reason": stop})
+    assert (found.finished, found.trouble) == (False, AgentTrouble.ERROR)
+
+
+def test_an_empty_answer_after_a_tool_call_is_no_end() -> None:
+    """Codex and Claude Code complete their turn after it. A refusal of the Responses API looks like that, too."""
+    tool = {"type": "item.completed", "item": {"type": "command_execution", "command": "ls", "exit_code": 0}}
+    turn = {"type": "turn.completed", "usage": {"input_tokens": 9}}
+    assert told("codex", tool, turn).is_cut
+    said = {"type": "item.completed", "item": {"type": "agent_message", "text": "Done."}}
+    assert not told("codex", tool, said, turn).is_cut
+    used = {"type": "assistant", "message": {"id": "m", "content": [{"type": "tool_use", "name": "Write"}]}}
+    assert told("claude", used, {"type": "result", "subtype": "success", "result": ""}).is_cut
+
+
+AIDERS_TURN = "All done.\nTokens: 1k sent, 50 received.\nCommit 3519acc half.txt\n"
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "Only 3 reflections allowed, stopping.",
+        "Tokens: 1k sent, 0 received.",
+        "Traceback (most recent call last):",
+    ],
+)
+def test_aider_that_gives_up_after_a_turn_did_not_end_well(last: str) -> None:
+    """Edits that do not match are not applied, although the model says that it is done."""
+    assert heard(AIDERS_TURN.encode(), "aider").finished
+    found = heard(f"{AIDERS_TURN}{last}\n".encode(), "aider")
+    assert (found.finished, found.trouble) == (False, AgentTrouble.ERROR)
+
+
+def test_what_goose_repeats_of_its_brief_is_not_the_models_last_line() -> None:
+    """The closing line stands in the brief."""
+    brief = {"type": "text", "text": "end with this line:\n\nHOLDFAST: task T1 is done, attempt 1"}
+    found = told("goose", {"type": "message", "message": {"role": "user", "id": "u", "content": [brief]}})
+    assert found.last_line == ""

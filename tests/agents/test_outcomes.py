@@ -67,6 +67,7 @@ PARTICULAR: dict[str, RecordedEnding] = {
     "goose-late-usage-limit.jsonl": STALLED,
     "droid-late-server-error.jsonl": STALLED,
     "openhands-rate-limit.jsonl": STALLED,
+    "openhands-usage-limit.jsonl": STALLED,
     "pi-usage-limit.jsonl": STALLED,
     "pi-late-usage-limit.jsonl": STALLED,
     # Qwen repeats a request without credit as one at a rate limit, and says no more than the status for a long time.

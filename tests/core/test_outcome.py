@@ -100,6 +100,25 @@ def test_a_stream_without_its_last_word_is_never_done(work: WorkSign) -> None:
     assert judge_outcome(_exit(0), heard, work) == judge_outcome(_exit(0), StreamSummary(), work)
 
 
+def test_a_model_that_says_nothing_after_its_last_tool_call_did_not_finish() -> None:
+    """Its answer was empty, or a refusal that the agent does not show."""
+    heard = StreamSummary(has_last_word=True, ends_with_words=True)
+    for seen in (Activity(text="I begin."), Activity(tool="bash"), Activity(tool_done=True), AgentFinished()):
+        heard.take(seen)
+    assert judge_outcome(_exit(0), heard, WorkSign.CHANGED).failure is FailureKind.UNFINISHED
+    heard.take(AgentFinished("Both files are there."))
+    assert judge_outcome(_exit(0), heard, WorkSign.CHANGED).end is OutcomeKind.DONE
+
+
+def test_a_tool_call_shows_that_the_provider_answers_also_after_it() -> None:
+    """Some agents count tokens only at their end; others wait for the answer of a probe."""
+    heard = StreamSummary(has_last_word=True)
+    assert not heard.shows_work
+    for seen in (Activity(), Activity(tool="bash"), Activity(tool_done=True)):
+        heard.take(seen)
+    assert heard.shows_work
+
+
 LINE = "HOLDFAST: task T1 is done, attempt 1"
 
 
@@ -108,7 +127,9 @@ LINE = "HOLDFAST: task T1 is done, attempt 1"
     [
         (LINE, True),
         (f"All of it works.\n\n**{LINE}**\n", True),
-        (f"Done. `{LINE}`.", True),
+        (f"Done.\n\n```\n{LINE}\n```\n", True),
+        (f"Done.\n> `{LINE}`. ✅\n---", True),
+        (f"I could not finish, so I do not write {LINE}", False),
         (f"I will end with {LINE}\nFirst I", False),
         ("HOLDFAST: task T1 is done, attempt 12", False),
         ("I will begin by", False),

@@ -88,7 +88,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             fallback=self.fallback,
             resumable=bool(self.resume),
             native=self.native_resume,
-            closing_line=self.closing_line,
+            closing_line=self.closing_line and self.stream != "raw",
         )
 
 
@@ -122,6 +122,11 @@ def with_changes(name: str, base: Preset, changes: Mapping[str, Any], where: str
         raise HoldfastError(
             f"{where}: agent {quoted(name)}: there is no stream {quoted(made.stream)}{fix}",
             f"use one of {', '.join(STREAMS)}",
+        )
+    if changes.get("closing_line") and made.stream == "raw":
+        raise HoldfastError(
+            f"{where}: agent {quoted(name)}: closing_line needs a stream whose last message can be read",
+            "name its stream, or leave closing_line out",
         )
     for variable in denied_names(made.pass_env):
         what, _, instead = refusal(variable).partition("; ")
@@ -248,9 +253,10 @@ def _user_preset(name: str, table: Mapping[str, Any], presets: Presets, where: s
             f"{where}: there is no preset {quoted(str(on))}{did_you_mean(str(on), presets)}",
             f"use one of {', '.join(agent_names(presets))}",
         )
-    made = with_changes(
-        name, presets[on], {key: value for key, value in table.items() if key != "preset"}, where
-    )
+    stream = table.get("stream")
+    by_stream = on == BASE_PRESET and isinstance(stream, str)
+    base = _base_for_stream(str(stream), presets) if by_stream else presets[on]
+    made = with_changes(name, base, {key: value for key, value in table.items() if key != "preset"}, where)
     if not made.command:
         raise HoldfastError(f"{where}: agent {quoted(name)} has no command", "add `command` or `preset`")
     return made

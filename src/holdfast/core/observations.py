@@ -127,7 +127,11 @@ class StreamSummary:
     tool: str = ""
     text: str = ""
     last_line: str = ""
-    """The end of what the agent said since its last tool call."""
+    """The last line with words of what the agent said since its last tool call."""
+    silent: bool = False
+    """Whether it has said nothing since its last tool call."""
+    worked: bool = False
+    """Whether the model has said something or called a tool."""
     trouble: AgentTrouble | None = None
     message: str = ""
     until: float | None = None
@@ -136,16 +140,22 @@ class StreamSummary:
     denied: tuple[str, ...] = ()
     has_last_word: bool = False
     """Whether a stream of this kind that is whole ends with `AgentFinished` or with trouble. Plain output does not."""
+    ends_with_words: bool = False
+    """Whether the model says something at the end of work that is whole. Some agents end with a tool instead."""
 
     @property
     def shows_work(self) -> bool:
         """Whether a model has answered: it spoke, called a tool or used tokens."""
-        return bool(self.text or self.tool or self.tokens or self.finished)
+        return bool(self.worked or self.tokens or self.finished)
 
     @property
     def is_cut(self) -> bool:
-        """Whether the stream ends without the last word that it should have: the agent did not come to its end."""
-        return self.has_last_word and not self.finished and self.trouble is None
+        """Whether the stream ends without the last word that it should have: the agent did not come to its end.
+
+        Nor did one whose model said nothing after its last tool call.
+        """
+        ended = self.finished and not (self.silent and self.ends_with_words)
+        return self.has_last_word and not ended and self.trouble is None
 
     @property
     def spent(self) -> Spent:
@@ -184,12 +194,14 @@ class StreamSummary:
         self.finished = False
         if tool or done:
             self.tool = "" if done else tool[:_NAME_CHARS]
-            self.last_line = ""
+            self.last_line, self.silent, self.worked = "", True, True
         self._say(text)
 
     def _say(self, text: str) -> None:
-        self.text = text[-_TEXT_CHARS:] or self.text
-        self.last_line = text.rstrip().rpartition("\n")[2][-_MESSAGE_CHARS:] or self.last_line
+        if text:
+            self.text, self.worked = text[-_TEXT_CHARS:], True
+            self.last_line = _last_line(self.text)
+            self.silent = self.silent and not self.last_line
 
     def _spend(self, used: Usage) -> None:
         """A total never lowers the count: some agents report the parts and then the rounded sum."""
@@ -208,3 +220,9 @@ class StreamSummary:
 
     def _forget_trouble(self) -> None:
         self.trouble, self.message, self.until, self.waits = None, "", None, False
+
+
+def _last_line(text: str) -> str:
+    """Return the last line with words in it: not the end of a fence, and not a rule."""
+    lines = (line for line in reversed(text.splitlines()) if any(map(str.isalnum, line)))
+    return next(lines, "")[-_MESSAGE_CHARS:]

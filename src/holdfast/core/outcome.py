@@ -8,6 +8,7 @@ to blame.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
@@ -115,13 +116,10 @@ _HALTS = {
     FailureKind.MODEL: OutcomeKind.BLOCKED,
 }
 
-_DECORATION = " \t`*_>#\"'."
-"""What models put around a line that they were shown: Markdown, quotes, a full stop."""
+_AROUND = re.compile(r"^\W+|[\W_]+$")
+"""What models put around a line that they were shown: Markdown, quotes, a full stop, an emoji."""
 _NO_LAST_WORD = "the agent ended without its last word: its work may be half done"
-_NOT_CLOSED = (
-    "the agent's last message does not end with the line that its brief asks for: its work may be half done (if its model "
-    "never writes that line, set `closing_line: false` for the agent)"
-)
+_NOT_CLOSED = "the agent's last message does not end with the closing line that its brief asks for: its work may be half done"
 _NOTHING_READ = (
     "nothing that the agent printed was understood; if it prints no events, or another agent's, say so by `stream:` of its "
     "entry in `agents:` (`raw` is plain output)"
@@ -196,8 +194,8 @@ def said_by(heard: StreamSummary, by_code: AgentTrouble | None = None, closing_l
 
 
 def is_closed_by(line: str, last_line: str) -> bool:
-    """Tell whether the last line of a message ends with the closing line, if there is one."""
-    return bool(line) and last_line.rstrip(_DECORATION).endswith(line)
+    """Tell whether the last line of a message is the closing line, if there is one."""
+    return bool(line) and _AROUND.sub("", last_line) == line
 
 
 def _words(failure: FailureKind, exit_: Exit, heard: StreamSummary) -> str:
@@ -213,7 +211,7 @@ def _words(failure: FailureKind, exit_: Exit, heard: StreamSummary) -> str:
 
 
 def _words_of_unfinished(heard: StreamSummary) -> str:
-    if heard.finished:
+    if heard.finished and not heard.is_cut:
         return _NOT_CLOSED
     return _NO_LAST_WORD if heard.shows_work else _NOTHING_READ
 

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator
 
 from holdfast.agents.streams.dialect import PlainDialect
-from holdfast.core.observations import AgentFinished, Observation, Usage
+from holdfast.core.observations import AgentFinished, AgentTrouble, Observation, TroubleSeen, Usage
 
 _USAGE = re.compile(
     r"Tokens: (?P<sent>[\d.,]+[kKM]?) sent, (?:[\d.,]+[kKM]? cache (?:write|hit), )*(?P<got>[\d.,]+[kKM]?) received\."
     r"(?: Cost: \$(?P<cost>[\d.]+)(?: message.*)?)?$"
 )
 _COMMIT = re.compile(r"Commit [0-9a-f]{7,40} ")
+_NO_ANSWER = "the model's answer was empty"
 _SCALE = {"k": 1_000, "K": 1_000, "M": 1_000_000}
 
 
@@ -29,8 +30,7 @@ class AiderStream(PlainDialect):
         """Yield what one line tells."""
         if usage := _USAGE.match(line):
             sent, got = _amount(usage["sent"]), _amount(usage["got"])
-            if got:
-                yield AgentFinished(self._before)
+            yield AgentFinished(self._before) if got else TroubleSeen(AgentTrouble.ERROR, _NO_ANSWER)
             yield Usage(sent + got, float(usage["cost"] or 0))
         elif _COMMIT.match(line):
             yield AgentFinished()

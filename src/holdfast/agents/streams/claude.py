@@ -19,6 +19,8 @@ _CACHED = "cache_read_input_tokens"
 _TOKENS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", _CACHED)
 _MODEL_CACHED = "cacheReadInputTokens"
 _MODEL_TOKENS = ("inputTokens", "outputTokens", "cacheCreationInputTokens", _MODEL_CACHED)
+_WHOLE = ("", "end_turn", "stop_sequence")
+"""The reasons for which a model stops whose answer is whole. Older versions tell none."""
 _CONTEXT_REASONS = ("prompt_too_long", "model_context_window_exceeded", "context_window_exceeded")
 
 
@@ -123,8 +125,10 @@ class ClaudeStream(StreamDialect):
             yield self._api_error
         elif event.get("is_error") is True or status or text(event, "subtype").startswith("error"):
             yield self._trouble(answer or _errors(event) or text(event, "subtype"), status)
-        else:
+        elif text(event, "stop_reason") in _WHOLE:
             yield obs.AgentFinished(answer)
+        else:
+            yield obs.TroubleSeen(obs.AgentTrouble.ERROR, f"the model stopped: {text(event, 'stop_reason')}")
 
     def _result_usage(self, event: dict[str, Any]) -> obs.Usage:
         """Return what this process used: the sum of what its results say since the last one, else what the result counts."""

@@ -18,10 +18,12 @@ from holdfast.core.projection import Spent
 class StreamDialect(ABC):
     """The meaning of one agent's events. One object reads one stream, from its beginning.
 
-    Without `has_events` a line in braces is a line like others: what a tool printed.
+    Without `has_events` a line in braces is a line like others: what a tool printed. `ends_with_words`: a model that came to
+    its end says something after its last tool call.
     """
 
     has_events = True
+    ends_with_words = True
 
     def __init__(self, patterns: ErrorPatterns) -> None:
         self._patterns = patterns

@@ -40,7 +40,7 @@ class DroidStream(StreamDialect):
                 cached = count(used, "cache_read_input_tokens")
                 yield Usage(count(used, *_TOKENS), whole=True, cache_read=cached)
                 if not self._failed:
-                    yield AgentFinished(text(event, "finalText"))
+                    yield AgentFinished()
 
     def log(self, event: dict[str, Any]) -> Iterator[LogEntry]:
         """Yield how one event reads."""

@@ -74,6 +74,8 @@ class GooseStream(StreamDialect):
             self._marks = True
             return False
         name = at(message, "id")
+        if text(message, "role") == "user":
+            return True
         return self._marks or name is None or (isinstance(name, str) and bool(_OWN_ID.fullmatch(name)))
 
     def _part(self, part: dict[str, Any], *, own: bool) -> Observation:
@@ -93,7 +95,7 @@ class GooseStream(StreamDialect):
         if kind == "toolResponse":
             return Activity(tool_done=True)
         self._last_word = bool(said) and not own
-        return Activity(text=said)
+        return Activity(text="" if own else said)
 
 
 def _log_part(part: dict[str, Any], *, own: bool) -> Iterator[LogEntry]:

@@ -35,6 +35,7 @@ class MiniSweAgentStream(PlainDialect):
     What the model or a tool prints may look like a heading; the next real one corrects what was read of it.
     """
 
+    ends_with_words = False
     _exit: list[str] | None = None
 
     def read_plain(self, line: str) -> Iterator[Observation]:

@@ -138,7 +138,10 @@ class StreamReader(_LineReader[Observation]):
 
     def new_summary(self) -> StreamSummary:
         """Return the summary to which what this reader observes is added."""
-        return StreamSummary(has_last_word=self._dialect is not None)
+        dialect = self._dialect
+        return StreamSummary(
+            has_last_word=dialect is not None, ends_with_words=dialect is not None and dialect.ends_with_words
+        )
 
     def _read_event(self, dialect: StreamDialect, event: dict[str, Any]) -> Iterable[Observation]:
         return dialect.read(event)

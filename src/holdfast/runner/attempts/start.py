@@ -78,7 +78,7 @@ def next_brief(repo: Repository, state: RunState, task: TaskRow) -> str:
     """Return the brief that the next attempt at a task would get if it began now."""
     start = task.carry or state.row.tip
     agent = find_agent(next(agents_of(state, task), ""), state.plan.agents, presets_of(repo.checkout))
-    closing = agent is not None and agent.closing_line
+    closing = agent is not None and agent.as_provider("").closing_line
     upcoming = msgspec.structs.replace(
         task,
         attempt=task.attempt + 1,
