@@ -12,7 +12,7 @@ from pathlib import Path
 
 from holdfast.core.status import FailureKind
 from tests.agents.record import CASES
-from tests.agents.recordings import HIDDEN, case_of, did_without, index, outcome_of
+from tests.agents.recordings import case_of, did_without, index, outcome_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 WRITE = "python -m tests.agents.failure_table"
@@ -91,7 +91,7 @@ def _cell(name: str | None) -> str:
         return NOTHING
     outcome = outcome_of(name)
     if outcome.failure is None:
-        return f"done{' (1)' if did_without(name) else ' (2)' if name in HIDDEN else ''}"
+        return f"done{' (1)' if did_without(name) else ''}"
     return _WORDS.get(outcome.failure, outcome.failure.value)
 
 

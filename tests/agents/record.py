@@ -24,21 +24,22 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from holdfast.core.brief import closing_rule
 from holdfast.core.plan import AgentSpec
 from tests.agents.acp_adapters import CLAUDE_AGENT_ACP, CODEX_ACP
 from tests.agents.json_agents import CLINE, DROID, OPENHANDS, PI
 from tests.agents.real_agents import AGENTS as OLDER, CODEX, HERE, RealAgent
-from tests.agents.recordings import STREAMS, heard, preset_of
+from tests.agents.recordings import STREAMS, heard, preset_of, recorded_task
 from tests.scripted_model import ModelFault, Script, ScriptedModel, Shell, Write
 
 PATIENCE_S = 60.0
-_LONGER_S: Mapping[str, float] = {"cline": 150.0, "droid": 150.0, "openhands": 150.0}
+_LONGER_S: Mapping[str, float] = {"aider": 240.0, "cline": 150.0, "droid": 150.0, "openhands": 150.0}
 """These repeat a request for longer than a minute before they say why it failed."""
 LINES_MAX = 400
 LINES_OF_KILLED = 40
 NEWER = (CLAUDE_AGENT_ACP, CODEX_ACP, CLINE, DROID, PI, OPENHANDS)
 AGENTS = {**OLDER, **{agent.name: agent for agent in NEWER}}
-BRIEF = "# Task T1: Greet\n\nWrite greeting.txt.\n"
+_BRIEF = "# Task T1: Greet\n\nWrite greeting.txt.\n"
 _PATCH = "*** Begin Patch\n*** Add File: greeting.txt\n+hello\n*** End Patch"
 _WORK = Script((Write("greeting.txt", "hello\n"), Shell("cat greeting.txt")), say="Wrote greeting.txt.")
 _NOISE = '"type":"session.background_tasks_changed"'  # Copilot writes it dozens of times, with nothing in it
@@ -139,7 +140,7 @@ def _is_named(names: list[str], agent: RealAgent, case: str) -> bool:
 
 def record_case(agent: RealAgent, name: str, case: RecordingCase) -> dict[str, object]:
     """Record one case of an agent, in a folder of its own. Return its row of the index."""
-    with scratch_folder() as root, ScriptedModel(lambda _prompt: case.script) as model:
+    with scratch_folder(_brief(agent)) as root, ScriptedModel(lambda _prompt: case.script) as model:
         return record_run(agent, name, case, root, model)
 
 
@@ -170,6 +171,12 @@ def record_run(
     return entry
 
 
+def _brief(agent: RealAgent) -> str:
+    """Return the brief of an agent, with the rule about its end that a run's brief would have."""
+    rule = closing_rule(recorded_task(preset_of(agent.name)))
+    return f"{_BRIEF}\n{rule}\n" if rule else _BRIEF
+
+
 def _session(agent: RealAgent, spec: AgentSpec, workspace: Path) -> str:
     """Return the session of a run that is not recorded itself."""
     output = workspace.parent / "first"
@@ -178,11 +185,11 @@ def _session(agent: RealAgent, spec: AgentSpec, workspace: Path) -> str:
 
 
 @contextmanager
-def scratch_folder() -> Iterator[Path]:
+def scratch_folder(brief: str = _BRIEF) -> Iterator[Path]:
     """Yield a folder with a repository and the brief, not below that for temporary files, which agents treat in ways of their own."""
     root = Path(tempfile.mkdtemp(prefix="record-", dir=Path.home()))
     subprocess.run(["git", "init", "-q", str(root / "workspace")], check=True)
-    (root / "brief.md").write_text(BRIEF)
+    (root / "brief.md").write_text(brief)
     try:
         yield root
     finally:
@@ -191,10 +198,13 @@ def scratch_folder() -> Iterator[Path]:
 
 def _run(spec: AgentSpec, workspace: Path, output: Path, patience_s: float = PATIENCE_S) -> int | None:
     """Return the exit code, None when it had to be killed. What it printed is in `output`."""
-    brief = BRIEF if spec.prompt == "arg" else str(workspace.parent / "brief.md")
-    argv = [word.replace("{brief}", brief).replace("{workspace}", str(workspace)) for word in spec.command]
+    brief = workspace.parent / "brief.md"
+    given_brief = brief.read_text() if spec.prompt == "arg" else str(brief)
+    argv = [
+        word.replace("{brief}", given_brief).replace("{workspace}", str(workspace)) for word in spec.command
+    ]
     # A file, not a pipe: what an agent leaves running in the background would hold that open.
-    given = workspace.parent / "brief.md" if spec.prompt == "stdin" else Path(os.devnull)
+    given = brief if spec.prompt == "stdin" else Path(os.devnull)
     with output.open("wb") as printed, given.open("rb") as stdin:
         process = subprocess.Popen(
             argv,

@@ -9,9 +9,11 @@ from typing import Any
 
 from holdfast.agents.presets import builtin_presets
 from holdfast.agents.streams.reader import StreamReader
+from holdfast.core.brief import closing_line_of
 from holdfast.core.facts import Exit, ExitReason
 from holdfast.core.observations import StreamSummary
 from holdfast.core.outcome import Outcome, WorkSign, judge_outcome
+from holdfast.core.projection import AttemptRow, TaskRow
 
 STREAMS = Path(__file__).parent / "streams"
 
@@ -74,29 +76,9 @@ def did_without(name: str) -> bool:
     return agent_of(name) == "aider" and case_of(name).startswith("late-")
 
 
-HIDDEN = frozenset(
-    {
-        "aider-refusal.txt",
-        "copilot-late-refusal.jsonl",
-        "copilot-refusal.jsonl",
-        "droid-late-eof.jsonl",
-        "gemini-late-eof.jsonl",
-        "gemini-late-refusal.jsonl",
-        "gemini-refusal.jsonl",
-        "goose-late-eof.jsonl",
-        "goose-late-refusal.jsonl",
-        "qwen-0.15.10-late-refusal.jsonl",
-        "qwen-0.15.10-refusal.jsonl",
-        "qwen-late-refusal.jsonl",
-        "qwen-refusal.jsonl",
-        "vibe-late-refusal.jsonl",
-        "vibe-refusal.jsonl",
-    }
-)
-"""Where an agent prints nothing that tells a failed last answer from a good one. Only ever shortened.
-
-No reader can find out what is not there. What such an agent leaves is judged by the checks of its task.
-"""
+def recorded_task(agent: str) -> TaskRow:
+    """Return the task that recorded agents were given, at its first attempt."""
+    return TaskRow(id="T1", attempt=1, latest=AttemptRow(closing_line=builtin_presets()[agent].closing_line))
 
 
 def exit_with(code: int | None) -> Exit:
@@ -110,7 +92,8 @@ def judged(stream: bytes, agent: str, code: int | None) -> Outcome:
     """Return how an attempt ended that changed something, printed this and ended with this status."""
     exit_ = exit_with(code)
     by_code = builtin_presets()[agent].error_patterns().of_exit(exit_.code)
-    return judge_outcome(exit_, heard(stream, agent), WorkSign.CHANGED, by_code=by_code)
+    closing = closing_line_of(recorded_task(agent))
+    return judge_outcome(exit_, heard(stream, agent), WorkSign.CHANGED, None, by_code, closing)
 
 
 def outcome_of(name: str) -> Outcome:

@@ -40,13 +40,11 @@ def cline_usage(tokens: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(("tokens", "believed"), [(10, True), (0, False)])
-def test_an_answer_without_usage_is_no_last_word(tokens: int, believed: bool) -> None:
-    """These agents take an answer that broke off for a whole one; nobody has counted its tokens."""
-    assert told("pi", pi_message("stop", tokens), {"type": "agent_end"}).finished is believed
-    assert told("droid", completion(tokens)).finished is believed
-    closed = {"type": "run_result", "finishReason": "completed", "text": "Done."}
-    assert told("cline", cline_usage(50), cline_usage(tokens), closed).finished is believed
+def test_a_provider_that_counts_no_tokens_is_believed_all_the_same() -> None:
+    """Servers of local models often count none. Whether the answer was whole, the closing line tells."""
+    assert told("pi", pi_message("stop", 0), {"type": "agent_end"}).finished
+    assert told("droid", completion(0)).finished
+    assert told("cline", {"type": "run_result", "finishReason": "completed", "text": "Done."}).finished
 
 
 @pytest.mark.parametrize("stop", ["length", "aborted", "error", "something new"])

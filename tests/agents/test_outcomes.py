@@ -8,7 +8,6 @@ from holdfast.agents.presets import builtin_presets
 from holdfast.core.outcome import OutcomeKind, WorkSign, judge_outcome
 from holdfast.core.status import FailureKind
 from tests.agents.recordings import (
-    HIDDEN,
     case_of,
     did_without,
     exit_with,
@@ -92,14 +91,14 @@ def test_every_recorded_ending_gives_the_right_outcome(name: str) -> None:
     """Whatever the exit code says (aider's is 0 in every case): limits wait, refusals block, errors fail."""
     outcome = outcome_of(name)
     right = {*EXPECTED[_fault_of(name)], PARTICULAR.get(name), NOT_YET.get(name)}
-    right |= {DONE} if did_without(name) or name in HIDDEN else set()
+    right |= {DONE} if did_without(name) else set()
     assert (outcome.end, outcome.failure) in right
 
 
 @pytest.mark.parametrize("name", [name for name in recorded() if _fault_of(name) in EXPECTED.keys() - WELL])
 def test_no_recorded_failure_is_taken_for_an_end(name: str) -> None:
     """Half-done work never lands, however the agent words its failure and whatever it exits with."""
-    assert (outcome_of(name).end is OutcomeKind.DONE) is (did_without(name) or name in HIDDEN)
+    assert (outcome_of(name).end is OutcomeKind.DONE) is did_without(name)
 
 
 def test_a_recorded_refusal_without_a_change_names_what_was_wanted() -> None:

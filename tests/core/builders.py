@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from holdfast.core import events as ev
 from holdfast.core.commands import StartAttempt, intents
 from holdfast.core.decide import decide
@@ -54,10 +56,11 @@ def walk(state: RunState, name: str, upto: str) -> None:
             return
 
 
-def start(name: str, number: int, workspace: int = 0) -> ev.AttemptStarted:
+def start(name: str, number: int, workspace: int = 0, **more: Any) -> ev.AttemptStarted:
     """Return the intent of an attempt."""
+    token = f"{name}-token{number}"
     return ev.AttemptStarted(
-        task=name, attempt=number, token=f"{name}-token{number}", workspace_number=workspace, start="base"
+        task=name, attempt=number, token=token, workspace_number=workspace, start="base", **more
     )
 
 

@@ -83,3 +83,14 @@ def test_a_clean_start_after_a_cut_short_attempt_is_said_with_the_commit_that_ke
     brief = _second(ev.AttemptLost(task="a", attempt=1, set_aside="0123456789abcdef"))
     assert "holds nothing of earlier attempts" in brief
     assert "starts without its half-done work: that is kept as commit 0123456789ab" in brief
+
+
+def test_the_rules_of_a_brief_that_is_too_long_are_not_cut() -> None:
+    """An agent that does not know how to end well never does."""
+    state = begin(plan((task("last"),)))
+    state.apply(start("last", 1, closing_line=True))
+    state.tasks["last"].hint = "word " * BRIEF_BYTES_MAX
+    brief = _brief(state)
+    assert len(brief.encode()) <= BRIEF_BYTES_MAX
+    assert "left out" in brief
+    assert brief.endswith("\n\nHOLDFAST: task last is done, attempt 1\n")

@@ -11,6 +11,7 @@ from holdfast.core.observations import (
     Activity,
     AgentFinished,
     AgentTrouble,
+    PermissionDenied,
     StreamSummary,
     TroubleSeen,
     Usage,
@@ -97,6 +98,48 @@ def test_a_stream_without_its_last_word_is_never_done(work: WorkSign) -> None:
     assert (outcome.end, outcome.failure) == (OutcomeKind.FAILED, FailureKind.UNFINISHED)
     heard.take(AgentFinished("done"))
     assert judge_outcome(_exit(0), heard, work) == judge_outcome(_exit(0), StreamSummary(), work)
+
+
+LINE = "HOLDFAST: task T1 is done, attempt 1"
+
+
+@pytest.mark.parametrize(
+    ("said", "done"),
+    [
+        (LINE, True),
+        (f"All of it works.\n\n**{LINE}**\n", True),
+        (f"Done. `{LINE}`.", True),
+        (f"I will end with {LINE}\nFirst I", False),
+        ("HOLDFAST: task T1 is done, attempt 12", False),
+        ("I will begin by", False),
+        ("", False),
+    ],
+)
+def test_an_agent_that_was_asked_for_a_closing_line_is_done_only_with_it(said: str, done: bool) -> None:
+    """Models put Markdown around a line; it must be the end of the last message."""
+    heard = StreamSummary(has_last_word=True)
+    heard.take(AgentFinished(said))
+    outcome = judge_outcome(_exit(0), heard, WorkSign.CHANGED, closing_line=LINE)
+    assert outcome.failure is (None if done else FailureKind.UNFINISHED)
+
+
+def test_an_agent_without_a_closing_line_that_was_refused_something_needs_a_person() -> None:
+    """Another agent would be refused the same."""
+    heard = StreamSummary(has_last_word=True)
+    for seen in (PermissionDenied("bash"), AgentFinished("I may not run the tests.")):
+        heard.take(seen)
+    outcome = judge_outcome(_exit(0), heard, WorkSign.CHANGED, closing_line=LINE)
+    assert (outcome.end, outcome.failure) == (OutcomeKind.BLOCKED, FailureKind.PERMISSION)
+    assert "bash" in outcome.error
+
+
+def test_what_was_said_before_a_tool_call_closes_nothing() -> None:
+    """Work went on after it, and its end is not known."""
+    heard = StreamSummary(has_last_word=True)
+    for seen in (Activity(text=LINE), Activity(tool="bash"), Activity(tool_done=True), AgentFinished()):
+        heard.take(seen)
+    outcome = judge_outcome(_exit(0), heard, WorkSign.CHANGED, closing_line=LINE)
+    assert outcome.failure is FailureKind.UNFINISHED
 
 
 def test_what_we_ended_ended_for_our_reason() -> None:

@@ -26,6 +26,8 @@ _PATCH = "apply_patch"
 _PATH_PARAMETERS = ("file_path", "filePath", "path")
 _COMMAND_PARAMETERS = ("cmd", "command", "commands")
 _SUBMIT = re.compile(r"`(echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT)`")
+_CLOSING = re.compile(r"end your last message with this line:\s+(\S.*)")
+_FINISH = "finish"
 _ANSWER_TOOL = "respond_in_schema"
 _TITLE = re.compile(
     r"title generator|isNewTopic|(?:generate|write|create|come up with) an? [^.\n]{0,40}(?:title|session name)",
@@ -201,13 +203,23 @@ def _aside(turn: ModelTurn) -> tuple[str, ToolCall | None]:
 
 def _step(turn: ModelTurn, script: Script) -> tuple[str, ToolCall | None]:
     if not turn.tools:
-        return _in_words(script), None
+        return _in_words(turn, script), None
     if turn.made < len(script.actions):
         return "", _call(turn, script.actions[turn.made])
     if turn.made == len(script.actions) and (submit := _SUBMIT.search(turn.prompt)):
         # mini-swe-agent takes no text for an end: its prompt names the command that ends the work.
         return "", _shell_call(turn, submit[1])
-    return (script.say if turn.schema is None else _in_schema(script.say, turn.schema)), None
+    say = _last_words(turn, script)
+    if turn.made == len(script.actions) and (finish := turn.tools.get(_FINISH)) and finish.accepts("message"):
+        # OpenHands takes a text for a question to the user: its work ends with this tool.
+        return "", ToolCall(finish.name, finish.filled({"message": say}))
+    return (say if turn.schema is None else _in_schema(say, turn.schema)), None
+
+
+def _last_words(turn: ModelTurn, script: Script) -> str:
+    """Return the last text of a script, with the line below it that the latest brief asks for, if it does."""
+    asked = _CLOSING.findall(turn.prompt)
+    return "\n\n".join([script.say, *asked[-1:]])
 
 
 def _in_schema(say: str, schema: Mapping[str, Any]) -> str:
@@ -273,12 +285,12 @@ def _inside(turn: ModelTurn, path: str) -> str:
     return f"{found[1].strip().rstrip('/')}/{path}" if found else path
 
 
-def _in_words(script: Script) -> str:
+def _in_words(turn: ModelTurn, script: Script) -> str:
     """Return all the actions as text, for an agent without tools: files as fenced blocks below their path.
 
     A command is only mentioned: fences are for files, and an agent without tools runs nothing.
     """
-    return "\n".join([*(_sentence(action) for action in script.actions), script.say])
+    return "\n".join([*(_sentence(action) for action in script.actions), _last_words(turn, script)])
 
 
 def _sentence(action: Action) -> str:

@@ -37,6 +37,15 @@ def test_chat_without_a_stream_is_one_document(model: ScriptedModel) -> None:
     assert document["usage"]["total_tokens"] == 10
 
 
+def test_the_last_text_ends_with_the_line_that_the_latest_brief_asks_for(model: ScriptedModel) -> None:
+    """As a model does that can read; a resumed session holds earlier briefs."""
+    asks = "end your last message with this line:\n\nDone with"
+    said = chat(made=2)
+    said["messages"] += [{"role": "user", "content": f"{asks} {number}\n\nBye."} for number in (1, 2)]
+    document = post(model.url() + "/v1/chat/completions", said).json
+    assert document["choices"][0]["message"]["content"] == "All done.\n\nDone with 2"
+
+
 def test_a_file_is_written_by_shell_where_only_a_shell_is_offered(model: ScriptedModel) -> None:
     """Codex has no tool for files that every model may use."""
     item = next(e["item"] for e in ask(model, "responses").events if e["type"] == "response.output_item.done")

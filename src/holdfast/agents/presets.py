@@ -66,6 +66,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     fallback: str = ""
     native_resume: bool = False
     first_alone: bool = False
+    closing_line: bool = False
 
     @property
     def needed_program(self) -> str:
@@ -87,6 +88,7 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             fallback=self.fallback,
             resumable=bool(self.resume),
             native=self.native_resume,
+            closing_line=self.closing_line,
         )
 
 
@@ -183,6 +185,7 @@ def _base_for_stream(stream: str, presets: Presets) -> Preset:
         errors=known.errors,
         lines=known.lines,
         exit_codes=known.exit_codes,
+        closing_line=known.closing_line,
     )
 
 

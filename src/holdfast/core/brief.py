@@ -53,9 +53,10 @@ def build_brief(state: RunState, task: TaskRow, facts: BriefFacts) -> str:
         *_interfaces(state, task),
         *_landed(state, task),
         *_workspace(state, facts),
-        *_rules(state, task),
     ]
-    return clip_bytes("\n\n".join(sections) + "\n", BRIEF_BYTES_MAX)
+    # The rules come last and are never cut: without them no agent can end well.
+    rules = f"\n\n{_rules(state, task)}\n"
+    return clip_bytes("\n\n".join(sections), BRIEF_BYTES_MAX - len(rules.encode())) + rules
 
 
 def _assignment(state: RunState, task: TaskRow) -> Iterator[str]:
@@ -225,8 +226,9 @@ def _workspace(state: RunState, facts: BriefFacts) -> Iterator[str]:
         yield "## This workspace\n\n" + bullets(lines)
 
 
-def _rules(state: RunState, task: TaskRow) -> Iterator[str]:
-    yield (
+def _rules(state: RunState, task: TaskRow) -> str:
+    closing = closing_rule(task)
+    return (
         "## Rules\n\n"
         "- Work only inside this workspace (your current directory). It is yours alone.\n"
         "- You need not commit: all that is in the workspace when you exit is committed, checked and merged for you.\n"
@@ -239,6 +241,26 @@ def _rules(state: RunState, task: TaskRow) -> Iterator[str]:
         "  (what you have done is kept, and the next agent has the answer). Ask nothing that you can find out or decide.\n"
         "- Exit with status 0 when the task is done, anything else when you could not do it.\n"
         f"- Run {state.row.run}, task {task.id}, attempt {task.attempt}."
+        + (f"\n- {closing}" if closing else "")
+    )
+
+
+def closing_line_of(task: TaskRow) -> str:
+    """Return the line that the agent of a task's current attempt ends its last message with; empty if it needs none.
+
+    Some agents print the same whether the model's last answer was whole, broke off or was a refusal. Only words at the end
+    of a whole answer tell. The line names the attempt: a session that is resumed holds those of earlier ones.
+    """
+    return f"HOLDFAST: task {task.id} is done, attempt {task.attempt}" if task.latest.closing_line else ""
+
+
+def closing_rule(task: TaskRow) -> str:
+    """Return what a brief says about the closing line; empty if it asks for none."""
+    line = closing_line_of(task)
+    return (
+        f"When the task is done, and only then, end your last message with this line:\n\n{line}"
+        if line
+        else ""
     )
 
 

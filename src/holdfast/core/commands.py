@@ -40,6 +40,7 @@ class StartAttempt(msgspec.Struct, frozen=True):
     fresh_because: str = ""
     probes: bool = False
     session_before: Spent = Spent()
+    closing_line: bool = False
 
 
 class CheckTask(msgspec.Struct, frozen=True):

@@ -257,7 +257,8 @@ def _attempts(state: RunState, now: float, probed: set[str]) -> Iterator[Command
             yield _given_attempt(task, task.taken, workspace)
             continue
         agent = available_agent(state, task, now, probed) or ""
-        provider = provider_of(state, agent).provider
+        known = provider_of(state, agent)
+        provider = known.provider
         probes = is_probe_due(state, provider)
         if probes:
             probed.add(provider)
@@ -277,6 +278,7 @@ def _attempts(state: RunState, now: float, probed: set[str]) -> Iterator[Command
             fresh_because=why,
             probes=probes,
             session_before=session_spending(task) if session else Spent(),
+            closing_line=known.closing_line,
         )
 
 

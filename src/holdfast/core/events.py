@@ -330,7 +330,7 @@ class AttemptStarted(AttemptEvent, frozen=True):
 
     `agent` works through `provider` and continues its own `session`, if any; if that was impossible, `fresh_because` says why.
     `at` is the wall time, for people. `probes`: it finds out whether its provider works again. `session_before` is what the
-    session had used before.
+    session had used before. `closing_line`: its work counts as done only if its last message ends with that line.
     """
 
     token: str
@@ -344,6 +344,7 @@ class AttemptStarted(AttemptEvent, frozen=True):
     at: float = 0.0
     probes: bool = False
     session_before: Spent = Spent()
+    closing_line: bool = False
 
 
 class AttemptDone(AttemptEnded, frozen=True):

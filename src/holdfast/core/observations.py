@@ -126,6 +126,8 @@ class StreamSummary:
     session: str = ""
     tool: str = ""
     text: str = ""
+    last_line: str = ""
+    """The end of what the agent said since its last tool call."""
     trouble: AgentTrouble | None = None
     message: str = ""
     until: float | None = None
@@ -165,7 +167,7 @@ class StreamSummary:
             case AgentFinished(text):
                 self._forget_trouble()
                 self.tool, self.finished = "", True
-                self.text = text[-_TEXT_CHARS:] or self.text
+                self._say(text)
             case TroubleSeen(trouble, message, until, waits):
                 self._go_wrong(trouble, message[:_MESSAGE_CHARS], until)
                 self.waits = waits
@@ -180,9 +182,14 @@ class StreamSummary:
     def _work(self, text: str, tool: str, *, done: bool) -> None:
         self._forget_trouble()
         self.finished = False
-        self.text = text[-_TEXT_CHARS:] or self.text
         if tool or done:
             self.tool = "" if done else tool[:_NAME_CHARS]
+            self.last_line = ""
+        self._say(text)
+
+    def _say(self, text: str) -> None:
+        self.text = text[-_TEXT_CHARS:] or self.text
+        self.last_line = text.rstrip().rpartition("\n")[2][-_MESSAGE_CHARS:] or self.last_line
 
     def _spend(self, used: Usage) -> None:
         """A total never lowers the count: some agents report the parts and then the rounded sum."""

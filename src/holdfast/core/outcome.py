@@ -1,8 +1,9 @@
 """How an attempt ended: what its process did, what its stream said and what git shows. A table; the first row counts.
 
 Exit codes and final words are hints. An agent that says it is done and changed nothing is not done; one that ends with
-status 0 after an error event failed; one whose stream lacks its last word did not finish, whatever it changed; one that
-ran into a limit, or whose provider could not be reached, neither failed nor is to blame.
+status 0 after an error event failed; one whose stream lacks its last word, or the closing line that it was asked for, did
+not finish, whatever it changed; one that ran into a limit, or whose provider could not be reached, neither failed nor is
+to blame.
 """
 
 from __future__ import annotations
@@ -114,7 +115,13 @@ _HALTS = {
     FailureKind.MODEL: OutcomeKind.BLOCKED,
 }
 
+_DECORATION = " \t`*_>#\"'."
+"""What models put around a line that they were shown: Markdown, quotes, a full stop."""
 _NO_LAST_WORD = "the agent ended without its last word: its work may be half done"
+_NOT_CLOSED = (
+    "the agent's last message does not end with the line that its brief asks for: its work may be half done (if its model "
+    "never writes that line, set `closing_line: false` for the agent)"
+)
 _NOTHING_READ = (
     "nothing that the agent printed was understood; if it prints no events, or another agent's, say so by `stream:` of its "
     "entry in `agents:` (`raw` is plain output)"
@@ -145,15 +152,17 @@ def judge_outcome(
     work: WorkSign,
     halt: Halt | None = None,
     by_code: AgentTrouble | None = None,
+    closing_line: str = "",
 ) -> Outcome:
     """Return how an attempt ended. If we ended it, our reason is the reason.
 
-    `by_code` is what the exit status means by the agent's own convention, if its stream says nothing better.
+    `by_code` is what the exit status means by the agent's own convention, if its stream says nothing better. Without its
+    `closing_line`, if one was asked for, the agent did not finish.
     """
     if halt is not None and exit_.reason is ExitReason.CANCELLED:
         end = _HALTS.get(halt.failure, OutcomeKind.FAILED)
         return Outcome(end, halt.failure, _words_of_trouble(halt.failure, halt.error) or halt.error)
-    sign, said = sign_of(exit_), said_by(heard, by_code)
+    sign, said = sign_of(exit_), said_by(heard, by_code, closing_line)
     if said is StreamSign.UNFINISHED and exit_.led:
         said = StreamSign.WELL
     row = next(row for row in OUTCOMES if sign in row.signs and said in row.said and work in row.work)
@@ -171,7 +180,7 @@ def sign_of(exit_: Exit) -> ProcessSign:
     return ProcessSign.STATUS if exit_.code > 0 else ProcessSign.SIGNAL
 
 
-def said_by(heard: StreamSummary, by_code: AgentTrouble | None = None) -> StreamSign:
+def said_by(heard: StreamSummary, by_code: AgentTrouble | None = None, closing_line: str = "") -> StreamSign:
     """Return the sign that a whole stream gives."""
     trouble = (
         by_code if by_code is not None and heard.trouble in (None, AgentTrouble.ERROR) else heard.trouble
@@ -180,7 +189,15 @@ def said_by(heard: StreamSummary, by_code: AgentTrouble | None = None) -> Stream
         return StreamSign(trouble.value)
     if heard.is_cut:
         return StreamSign.UNFINISHED
+    if closing_line and not is_closed_by(closing_line, heard.last_line):
+        # One that was refused something and does not say that it is done needs a person.
+        return StreamSign.PERMISSION if heard.denied else StreamSign.UNFINISHED
     return StreamSign.DENIED if heard.denied else StreamSign.WELL
+
+
+def is_closed_by(line: str, last_line: str) -> bool:
+    """Tell whether the last line of a message ends with the closing line, if there is one."""
+    return bool(line) and last_line.rstrip(_DECORATION).endswith(line)
 
 
 def _words(failure: FailureKind, exit_: Exit, heard: StreamSummary) -> str:
@@ -191,8 +208,14 @@ def _words(failure: FailureKind, exit_: Exit, heard: StreamSummary) -> str:
             wanted = ", ".join(heard.denied) or heard.message or "more than it may"
             return f"the agent was not allowed what it wanted: {wanted}"
         case FailureKind.UNFINISHED:
-            return _NO_LAST_WORD if heard.shows_work else _NOTHING_READ
+            return _words_of_unfinished(heard)
     return _words_of_trouble(failure, heard.message) or _with(ending_words(exit_), heard.message)
+
+
+def _words_of_unfinished(heard: StreamSummary) -> str:
+    if heard.finished:
+        return _NOT_CLOSED
+    return _NO_LAST_WORD if heard.shows_work else _NOTHING_READ
 
 
 def _words_of_trouble(failure: FailureKind, message: str) -> str:

@@ -74,6 +74,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fallback: str = ""
     native_resume: bool | None = None
     resume: ResumeMode | None = None
+    closing_line: bool | None = None
     pass_env: tuple[str, ...] = ()
 
 
@@ -307,10 +308,12 @@ def find_cycle(edges: Mapping[str, Iterable[str]]) -> list[str]:
 class AgentProvider:
     """One agent of the run. Agents of one provider share its limits; `fallback` works where they are parked.
 
-    `resumable`: it can resume a session of its own. `native`: it should, if possible.
+    `resumable`: it can resume a session of its own. `native`: it should, if possible. `closing_line`: it must end its last
+    message with one.
     """
 
     provider: str
     fallback: str = ""
     resumable: bool = False
     native: bool = False
+    closing_line: bool = False

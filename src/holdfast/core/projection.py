@@ -189,6 +189,8 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """The agent's session that the attempt continues; empty for a fresh agent."""
     session_before: Spent = Spent()
     """What that session had used, by its stream, when the attempt began: some agents count on from there."""
+    closing_line: bool = False
+    """Whether its work counts as done only if its last message ends with the closing line."""
     probes: bool = False
     """Whether it, or its validators, find out if a parked provider works again."""
     head: ObjectName = ""

@@ -91,6 +91,7 @@ def _attempt_started(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attem
         provider=event.provider,
         resumed_session=event.session,
         session_before=event.session_before,
+        closing_line=event.closing_line,
         probes=event.probes,
         started_at=event.at,
     )

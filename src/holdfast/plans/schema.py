@@ -120,6 +120,11 @@ AGENT = RecordType(
         "native_resume": Field(
             BOOLEAN, "Whether the next attempt resumes the agent's own session where that is possible."
         ),
+        "closing_line": Field(
+            BOOLEAN,
+            "Whether this agent's work counts as done only if its last message ends with a line that its brief asks for. "
+            "Default: the preset's.",
+        ),
         "resume": Field(
             choice(get_args(ResumeMode)),
             "After this agent was cut short, the next attempt continues its half-done work, or starts clean.",

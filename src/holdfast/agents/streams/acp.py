@@ -42,6 +42,7 @@ class AcpStream(entries.DialectInPieces):
     """One conversation with an ACP agent."""
 
     _opened = False
+    _text = ""
     _used: obs.Usage | None = None
 
     def read(self, event: dict[str, Any]) -> Iterator[obs.Observation]:
@@ -57,8 +58,10 @@ class AcpStream(entries.DialectInPieces):
                 self._opened = True
                 yield obs.SessionNamed(text(event, "session"))
             case AcpLine.TEXT:
-                yield obs.Activity(text=text(event, "text"))
+                self._text += text(event, "text")
+                yield obs.Activity(text=self._text)
             case AcpLine.TOOL | AcpLine.TOOL_DONE as kind:
+                self._text = ""
                 yield obs.Activity(tool=text(event, "tool"), tool_done=kind == AcpLine.TOOL_DONE)
             case AcpLine.REFUSED:
                 yield obs.PermissionDenied(text(event, "what"))

@@ -20,18 +20,22 @@ class AiderStream(PlainDialect):
     """A turn that was answered ends with what was sent and received; then its edits are applied and committed.
 
     An error after that is the last word unless a commit follows: without an answer to its request for a commit's message
-    aider commits all the same.
+    aider commits all the same. The line above what was sent and received is the end of the answer.
     """
+
+    _before = ""
 
     def read_plain(self, line: str) -> Iterator[Observation]:
         """Yield what one line tells."""
         if usage := _USAGE.match(line):
             sent, got = _amount(usage["sent"]), _amount(usage["got"])
             if got:
-                yield AgentFinished()
+                yield AgentFinished(self._before)
             yield Usage(sent + got, float(usage["cost"] or 0))
         elif _COMMIT.match(line):
             yield AgentFinished()
+        else:
+            self._before = line
 
 
 def _amount(text: str) -> int:

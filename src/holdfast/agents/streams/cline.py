@@ -18,7 +18,6 @@ class ClineStream(StreamDialect):
     """Its tokens are totals of the run, its session is in no event. Only a completed `run_result` is a last word."""
 
     _failed = False
-    _answered = False
 
     def read(self, event: dict[str, Any]) -> Iterator[Observation]:
         """Yield what one line tells."""
@@ -38,7 +37,6 @@ class ClineStream(StreamDialect):
                 self._failed = False
                 yield _content(event, kind)
             case "usage":
-                self._answered = count(event, "outputTokens") > 0
                 yield _totals(event, "totalInputTokens", "totalOutputTokens")
             case "error":
                 self._failed = True
@@ -48,9 +46,7 @@ class ClineStream(StreamDialect):
 
     def _result(self, reason: str, said: str) -> Iterator[Observation]:
         if reason == _COMPLETED and not self._failed:
-            # It calls a refusal and an answer that broke off completed, too, but nobody has counted their tokens.
-            if self._answered:
-                yield AgentFinished(said)
+            yield AgentFinished(said)
         elif not self._failed:
             yield self._trouble(said or f"it ended as {reason or 'nobody knows'}")
 

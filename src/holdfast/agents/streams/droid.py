@@ -39,8 +39,7 @@ class DroidStream(StreamDialect):
                 used = mapping(event, "usage")
                 cached = count(used, "cache_read_input_tokens")
                 yield Usage(count(used, *_TOKENS), whole=True, cache_read=cached)
-                # An answer that broke off completes a run as a whole one does, but nobody has counted its tokens.
-                if not self._failed and count(used, *_TOKENS):
+                if not self._failed:
                     yield AgentFinished(text(event, "finalText"))
 
     def log(self, event: dict[str, Any]) -> Iterator[LogEntry]:

@@ -46,11 +46,9 @@ class GooseStream(StreamDialect):
                 self._failed = True
                 yield self._trouble(text(event, "error") or text(event, "message"))
             case "complete":
-                used = count(event, "total_tokens")
                 # Of the session, which an earlier attempt may have begun.
-                yield self._of_session(Usage(used))
-                # An answer that nobody was charged for was no answer.
-                if self._last_word and used and not self._failed:
+                yield self._of_session(Usage(count(event, "total_tokens")))
+                if self._last_word and not self._failed:
                     yield AgentFinished()
 
     def read_plain(self, line: str) -> Iterator[Observation]:

@@ -39,6 +39,9 @@ class OpenHandsStream(StreamDialect):
         match text(event, "kind"):
             case "MessageEvent" if text(event, "source") == "agent":
                 yield from entries.message(_said(mapping(event, "llm_message")))
+            case "ActionEvent" if text(event, "tool_name") == _FINISH:
+                yield from entries.message(text(event, "action", "message"))
+                yield from entries.end()
             case "ActionEvent":
                 yield from entries.tool_call(text(event, "tool_name"), event.get("action"))
             case "ObservationEvent":

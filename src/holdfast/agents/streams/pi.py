@@ -45,8 +45,7 @@ class PiStream(StreamDialect):
             number(used, "cost", "total"),
             cache_read=int(number(used, "cacheRead")),
         )
-        # An answer that broke off stops as a whole one does, but nobody has counted its tokens.
-        self._stopped_well = stop == "stop" and number(used, "totalTokens") > 0
+        self._stopped_well = stop == "stop"
         if stop in _WORKS_ON:
             yield Activity(text=_said(message))
         else:

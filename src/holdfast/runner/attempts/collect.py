@@ -8,7 +8,7 @@ from dataclasses import replace
 from holdfast.agents.presets import Preset
 from holdfast.agents.streams.reader import readable_output
 from holdfast.core import events as ev, ids
-from holdfast.core.brief import clip
+from holdfast.core.brief import clip, closing_line_of
 from holdfast.core.conflicts import ConflictedFile, judge_resolution
 from holdfast.core.facts import Exit
 from holdfast.core.observations import AgentTrouble, StreamSummary
@@ -16,6 +16,7 @@ from holdfast.core.outcome import (
     Outcome,
     OutcomeKind,
     WorkSign,
+    is_closed_by,
     judge_outcome,
 )
 from holdfast.core.projection import TaskRow
@@ -74,7 +75,8 @@ def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummar
 def cut_short(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummary) -> Outcome | None:
     """Return how an attempt ended that did not come to its own end; None if it did. Git need not be asked."""
     by_code = _trouble_of_exit(exit_, agent_of_attempt(context, task))
-    outcome = judge_outcome(exit_, heard, WorkSign.CHANGED, task.latest.halt, by_code)
+    closing = closing_line_of(task)
+    outcome = judge_outcome(exit_, heard, WorkSign.CHANGED, task.latest.halt, by_code, closing)
     return outcome if outcome.failure in CUT_SHORT else None
 
 
@@ -122,8 +124,9 @@ def _done(context: RunContext, task: TaskRow, exit_: Exit, work: WorkCommit, out
         context.workspaces.mark_collected(task, work.commit)
     # The agent's own summary, whole, if it reported one, else the last line that it printed.
     reported = task.latest.report.summary if task.latest.report is not None else ""
-    last = output[-_LAST_LINE_CHARS:].rstrip().splitlines()[-1:]
-    return work_done(context, task, exit_, work, reported or "".join(last).strip()[:_SUMMARY_CHARS])
+    closing, printed = closing_line_of(task), output[-_LAST_LINE_CHARS:].splitlines()
+    lines = [line.strip() for line in printed if line.strip() and not is_closed_by(closing, line)]
+    return work_done(context, task, exit_, work, reported or (lines[-1] if lines else "")[:_SUMMARY_CHARS])
 
 
 def carry_of(context: RunContext, task: TaskRow, work: WorkCommit) -> str:
@@ -181,7 +184,8 @@ def first_objection(
 ) -> Outcome | None:
     """Return the most telling reason not to accept the work; None if there is none."""
     sign = _work_sign(context, task, work)
-    outcome = judge_outcome(exit_, heard, sign, task.latest.halt, _trouble_of_exit(exit_, agent))
+    by_code, closing = _trouble_of_exit(exit_, agent), closing_line_of(task)
+    outcome = judge_outcome(exit_, heard, sign, task.latest.halt, by_code, closing)
     if outcome.failure is FailureKind.OUTAGE and is_network_closed(context):
         outcome = replace(outcome, end=OutcomeKind.FAILED, failure=FailureKind.AGENT)
     if outcome.failure in (FailureKind.OUTAGE, FailureKind.AUTH) and is_kept_from_provider(exit_):

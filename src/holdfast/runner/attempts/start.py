@@ -10,10 +10,11 @@ from pathlib import Path
 import msgspec
 
 from holdfast.agents.invocation import invoke_worker
-from holdfast.agents.presets import Preset, find_agent
+from holdfast.agents.presets import Preset, find_agent, presets_of
 from holdfast.core.brief import BriefFacts, build_brief
 from holdfast.core.plan import PlanWorkspace
 from holdfast.core.projection import AttemptRow, TaskRow
+from holdfast.core.provider_limits import agents_of
 from holdfast.core.retry import kind_of_next_attempt
 from holdfast.core.state import RunState
 from holdfast.core.task_transitions import base_of_attempt
@@ -76,10 +77,12 @@ def agent_of_attempt(context: RunContext, task: TaskRow) -> Preset | None:
 def next_brief(repo: Repository, state: RunState, task: TaskRow) -> str:
     """Return the brief that the next attempt at a task would get if it began now."""
     start = task.carry or state.row.tip
+    agent = find_agent(next(agents_of(state, task), ""), state.plan.agents, presets_of(repo.checkout))
+    closing = agent is not None and agent.closing_line
     upcoming = msgspec.structs.replace(
         task,
         attempt=task.attempt + 1,
-        latest=AttemptRow(start=start, kind=kind_of_next_attempt(task)),
+        latest=AttemptRow(start=start, kind=kind_of_next_attempt(task), closing_line=closing),
         base=base_of_attempt(task, start),
         last_report=task.latest.report or task.last_report,
     )
