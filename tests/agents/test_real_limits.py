@@ -17,8 +17,8 @@ from tests.support.command import eventually
 
 WORK = (Write("one.txt", "one\n"), Write("two.txt", "two\n"))
 LATE_FAILURES = [
-    ("goose", ModelFault.CUT, 1, "limited"),
-    ("copilot", ModelFault.SERVER_ERROR, 6, "limited"),
+    ("goose", ModelFault.CUT, 1, "outage"),
+    ("copilot", ModelFault.SERVER_ERROR, 6, "outage"),
     ("vibe", ModelFault.OVERFLOW, 1, "failed"),
     ("mini-swe-agent", ModelFault.OVERFLOW, 1, "failed"),
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.errors import ExitCode, LeaseHeldError
 from holdfast.repo.landing_lock import landing_lock, landing_lock_path
 from tests.support.command import Cli, eventually, fails, has_opened, on_terminal, writes
 
@@ -374,11 +375,13 @@ def test_different_runs_that_land_at_once_all_land(tmp_path: Path, method: tuple
 
 
 def test_a_landing_that_does_not_end_is_not_waited_for_without_end(completed: Cli) -> None:
-    """Its process may have been stopped. Nothing changes, and the message names it and what to do."""
-    before = completed.project.head()
-    with landing_lock(completed.project.open()):
-        refused = completed("land", "--yes")
-    assert (refused.code, completed.project.head()) == (4, before)
-    assert f"another command lands a result in this repository (process {os.getpid()})" in refused.err
-    assert "then run the command again" in refused.err
+    """Its process may have been stopped. The message names it and what to do; once it is gone, the next one lands."""
+    repo = completed.project.open()
+    with landing_lock(repo), pytest.raises(LeaseHeldError) as refused, landing_lock(repo, wait_s=0.1):
+        pass
+    assert refused.value.exit_code is ExitCode.HELD_BY_ANOTHER
+    assert (
+        f"another command lands a result in this repository (process {os.getpid()})" in refused.value.message
+    )
+    assert "then run the command again" in refused.value.hint
     assert completed("land", "--yes").code == 0

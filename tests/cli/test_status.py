@@ -191,12 +191,17 @@ def _running(cli: Cli, at_work: Fifo) -> Any:
     return process
 
 
+def _worked_on_by(tmp_path: Path, agent: dict[str, Any], **limits: Any) -> Cli:
+    """Return a project with one task, for an agent."""
+    return Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="c", agents={"c": agent}, limits=limits)
+
+
 def test_status_tells_how_it_goes_with_an_agent_at_work(tmp_path: Path) -> None:
     """C2: its liveness, what it is doing and what it has used, from its own stream."""
     at_work, go_on = Fifo(tmp_path / "at"), Fifo(tmp_path / "on")
     tool = {"type": "item.started", "item": {"type": "command_execution", "command": "make test"}}
     script = f"{say(THREAD, uses(70), tool)}; {at_work.give}; {go_on.take}; {work()}"
-    cli = Cli.of(tmp_path / "p", {"id": "a", "prompt": "x"}, agent="c", agents={"c": codex(script)})
+    cli = _worked_on_by(tmp_path, codex(script))
     process = _running(cli, at_work)
     while not (task := cli.task("a"))["tokens"]:
         assert process.poll() is None
@@ -210,14 +215,8 @@ def test_status_tells_how_it_goes_with_an_agent_at_work(tmp_path: Path) -> None:
 
 def test_status_tells_until_when_a_task_waits_for_a_limit(tmp_path: Path) -> None:
     """X5: `waiting_limit` with its time, in JSON and in words; the run's reason has it where it stopped for it."""
-    script = f"{say(agent_fails('You have hit your usage limit. Please try again in 2h.'))}; exit 1"
-    cli = Cli.of(
-        tmp_path / "p",
-        {"id": "a", "prompt": "x"},
-        agent="c",
-        agents={"c": codex(script)},
-        limits={"on_limit": "stop"},
-    )
+    limit = say(agent_fails("You have hit your usage limit. Please try again in 2h."))
+    cli = _worked_on_by(tmp_path, codex(f"{limit}; exit 1"), on_limit="stop")
     assert cli("run", "--yes").code == 3
     view = cli.json("status")
     (task,) = view["tasks"]
@@ -228,14 +227,7 @@ def test_status_tells_until_when_a_task_waits_for_a_limit(tmp_path: Path) -> Non
 
 def test_status_tells_since_when_a_provider_is_out_of_reach(tmp_path: Path) -> None:
     """Since when, the provider's last words and the next try, for people and programs; a limit is told apart from it."""
-    script = f"{say(refused(503))}; exit 1"
-    cli = Cli.of(
-        tmp_path / "p",
-        {"id": "a", "prompt": "x"},
-        agent="c",
-        agents={"c": claude(script)},
-        limits={"limit_wait": "30m"},
-    )
+    cli = _worked_on_by(tmp_path, claude(f"{say(refused(503))}; exit 1"), limit_wait="30m")
     runner = cli.start("run", "--yes")
     while not cli.json("status")["providers"]:
         assert runner.poll() is None

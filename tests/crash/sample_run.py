@@ -152,7 +152,7 @@ OUTAGE = SamplePlan(
     ),
     lines={"shared": ("base",), "kept": ("kept",), "one": ("one",), "two": ("two",)},
     agents={"caller": {"command": ["sh", "-c", _CALL], "stream": "claude", "prompt": "file"}},
-    limits={**LIMITS, "limit_wait": 0.4},
+    limits={**LIMITS, "limit_wait": 0.1},
 )
 """Two agents whose provider is out of reach when they first call it; then one of them finds out that it is back."""
 

@@ -72,18 +72,31 @@ def test_a_fault_can_come_in_the_middle_of_the_work(model: ScriptedModel) -> Non
         assert [ask(late, "chat", made=made).status for made in range(2)] == [200, 429]
 
 
-@EACH
-def test_a_missing_model_is_told_by_its_name(model: ScriptedModel, api: str) -> None:
-    """Each provider has its own sentence, with a 404 or a 400."""
-    words = {
+TOLD = {
+    "bad-model": {
         "chat": (404, "The model `m` does not exist or you do not have access to it."),
         "responses": (400, "The requested model 'm' does not exist."),
         "messages": (404, "model: m"),
         "gemini": (404, "models/m is not found for API version v1beta"),
-    }
-    said = ask(model, api, "bad-model")
-    assert said.status == words[api][0]
-    assert words[api][1] in said.json["error"]["message"]
+    },
+    "no-credit": {
+        "chat": (429, "insufficient_quota"),
+        "responses": (200, "insufficient_quota"),
+        "messages": (400, "Your credit balance is too low to access the Anthropic API."),
+        "gemini": (429, "Your prepayment credits are depleted."),
+    },
+}
+
+
+@EACH
+@pytest.mark.parametrize("fault", TOLD)
+def test_a_missing_model_and_a_lack_of_credit_are_told_as_the_provider_tells_them(
+    model: ScriptedModel, api: str, fault: str
+) -> None:
+    """Of a model, each has a sentence with its name. Credit: two use the status of a limit, one puts it into the stream."""
+    said = ask(model, api, fault)
+    status, words = TOLD[fault][api]
+    assert (said.status, words in said.text) == (status, True)
 
 
 @EACH
@@ -93,20 +106,6 @@ def test_an_api_that_is_not_there_is_told_without_a_model(model: ScriptedModel, 
     words = {"messages": "Not Found", "gemini": "<title>Error 404 (Not Found)!!1</title>"}
     assert said.status == 404
     assert words.get(api, "Invalid URL (POST /v1/") in said.text
-
-
-@EACH
-def test_a_lack_of_credit_is_told_as_the_provider_tells_it(model: ScriptedModel, api: str) -> None:
-    """Two use the status of a limit, one that of a bad request, and one puts it into the stream."""
-    words = {
-        "chat": (429, "insufficient_quota"),
-        "responses": (200, "insufficient_quota"),
-        "messages": (400, "Your credit balance is too low to access the Anthropic API."),
-        "gemini": (429, "Your prepayment credits are depleted."),
-    }
-    said = ask(model, api, "no-credit")
-    assert said.status == words[api][0]
-    assert words[api][1] in said.text
 
 
 @EACH

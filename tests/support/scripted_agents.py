@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.plans import parse_plan
 from tests.support.repositories import Project
-from tests.support.runs import Trial
+from tests.support.runs import Trial, sh
 
 THREAD = {"type": "thread.started", "thread_id": "T-1"}
 DONE = {"type": "turn.completed", "usage": {"input_tokens": 90, "output_tokens": 10}}
@@ -75,6 +75,12 @@ def once(marker: Path, first: str, then: str) -> str:
 def work(name: str = "$HOLDFAST_TASK") -> str:
     """Return shell text that does a task well."""
     return f"{say(THREAD)}; echo done > {name}.txt; {say(DONE)}"
+
+
+def judged_by(agent: str) -> dict[str, Any]:
+    """Return a task that is done, and that an agent judges."""
+    validators = [{"id": "critic", "prompt": "Judge it.", "agent": agent}]
+    return sh("t", "echo x > t.txt", validators=validators)
 
 
 def trial(

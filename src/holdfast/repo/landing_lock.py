@@ -19,7 +19,8 @@ from holdfast.repo.private_git_dir import private_dir
 from holdfast.repo.repository import Repository
 from holdfast.system_errors import doing
 
-_WAIT_S = 30.0
+WAIT_S = 30.0
+"""How long a landing waits for another one. It takes seconds, unless somebody stopped it."""
 _PID_BYTES_MAX = 20
 
 
@@ -29,10 +30,10 @@ def landing_lock_path(common_dir: Path) -> Path:
 
 
 @contextmanager
-def landing_lock(repo: Repository) -> Iterator[None]:
+def landing_lock(repo: Repository, wait_s: float = WAIT_S) -> Iterator[None]:
     """Keep every other landing in this repository out, after waiting for one that is under way.
 
-    Raises LeaseHeldError if that takes long: its process may have been stopped. Not for use inside itself.
+    Raises LeaseHeldError if that takes longer than `wait_s`: its process may have been stopped. Not for use inside itself.
     """
     path = landing_lock_path(repo.common_dir)
     with doing("keep other landings out meanwhile", path):
@@ -40,7 +41,7 @@ def landing_lock(repo: Repository) -> Iterator[None]:
         fd = open_lockable(path)
     try:
         with doing("keep other landings out meanwhile", path):
-            if not lock_within(fd, _WAIT_S):
+            if not lock_within(fd, wait_s):
                 raise _held(fd)
         _sign(fd)
         yield

@@ -14,7 +14,18 @@ from holdfast.core import events as ev
 from holdfast.core.status import FailureKind, ParkReason, RunStatus, TaskStatus
 from tests.support.repositories import Project
 from tests.support.runs import Fifo, Trial, stage, start_runner
-from tests.support.scripted_agents import FINISHED, answers, claude, once, refused, repeated, say, trial, work
+from tests.support.scripted_agents import (
+    FINISHED,
+    answers,
+    claude,
+    judged_by,
+    once,
+    refused,
+    repeated,
+    say,
+    trial,
+    work,
+)
 
 DOWN = f"{say(refused(503))}; exit 1"
 WORK = f"{say(answers())}; echo done > $HOLDFAST_TASK.txt; {say(FINISHED)}"
@@ -191,20 +202,12 @@ def test_a_long_outage_stops_a_run_that_waits_for_no_limit(tmp_path: Path) -> No
     assert reason.endswith(": API Error: 503")
 
 
-def _judging(validator: str) -> dict[str, Any]:
-    return {
-        "id": "t",
-        "run": ["sh", "-c", "echo x > t.txt"],
-        "validators": [{"id": "v", "prompt": "judge", "agent": validator}],
-    }
-
-
 def test_a_validator_in_an_outage_is_asked_again_after_it(tmp_path: Path) -> None:
     """The outage says nothing about the work: nothing is charged, and the score comes later."""
     script = _down_for(tmp_path, 2, say(answers('{"score": 1.0}'), {**FINISHED, "result": '{"score": 1.0}'}))
     run = Trial.of(
         Project.create(tmp_path / "p"),
-        stage("s", _judging("j")),
+        stage("s", judged_by("j")),
         agents={"j": claude(script)},
         limits=FAST,
     )

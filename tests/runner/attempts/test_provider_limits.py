@@ -6,13 +6,12 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any
 
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
 from tests.support.repositories import Project
 from tests.support.runs import Trial, stage, start_runner
-from tests.support.scripted_agents import DONE, THREAD, codex, fails, once, say, trial, work
+from tests.support.scripted_agents import DONE, THREAD, codex, fails, judged_by, once, say, trial, work
 
 SOON = fails("You've hit your usage limit. Please try again in 1s.")
 
@@ -103,18 +102,10 @@ def test_prose_about_a_limit_is_no_limit(tmp_path: Path) -> None:
     assert run.state().tasks["t"].charged == 1
 
 
-def _judging(validator: str) -> dict[str, Any]:
-    return {
-        "id": "t",
-        "run": ["sh", "-c", "echo x > t.txt"],
-        "validators": [{"id": "v", "prompt": "judge", "agent": validator}],
-    }
-
-
 def test_a_validator_at_a_limit_is_asked_again_after_it(tmp_path: Path) -> None:
     """Its limit says nothing about the work: nothing is charged, and the score comes later."""
     score = {"type": "item.completed", "item": {"type": "agent_message", "text": '{"score": 1.0}'}}
     script = once(tmp_path / "hit", f"{say(SOON)}; exit 1", say(score, DONE))
-    run = Trial.of(Project.create(tmp_path / "p"), stage("s", _judging("j")), agents={"j": codex(script)})
+    run = Trial.of(Project.create(tmp_path / "p"), stage("s", judged_by("j")), agents={"j": codex(script)})
     assert run.execute() is RunStatus.COMPLETED
     assert (run.state().tasks["t"].charged, len(run.of_kind(ev.ProviderParked))) == (0, 1)

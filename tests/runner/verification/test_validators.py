@@ -19,7 +19,7 @@ from tests.agents.recordings import STREAMS, agent_of, recorded
 from tests.support.command import eventually
 from tests.support.repositories import Project
 from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, open_project_journal, sh, stage, start_runner
-from tests.support.scripted_agents import FINISHED, answers, claude, once, refused, repeated, say
+from tests.support.scripted_agents import FINISHED, answers, claude, judged_by, once, refused, repeated, say
 
 
 def judge(name: str, script: str) -> dict[str, Any]:
@@ -234,11 +234,10 @@ def test_an_agent_validates_with_the_task_its_criteria_and_the_diff(tmp_path: Pa
         assert part in brief
 
 
-def judged_by(tmp_path: Path, agent: dict[str, Any], **limits: Any) -> Trial:
+def trial_judged_by(tmp_path: Path, agent: dict[str, Any], **limits: Any) -> Trial:
     """Return a run of one task that is done, and judged by an agent."""
-    task = sh("A", "echo a > A.txt", validators=[{"id": "critic", "prompt": "Judge it.", "agent": "mine"}])
-    limits = {"limit_wait": 0.4, **limits}
-    return Trial.of(Project.create(tmp_path / "p"), stage("one", task), agents={"mine": agent}, limits=limits)
+    project, tasks = Project.create(tmp_path / "p"), stage("one", judged_by("mine"))
+    return Trial.of(project, tasks, agents={"mine": agent}, limits={"limit_wait": 0.4, **limits})
 
 
 SCORES = say(answers('{"score": 1}'), {**FINISHED, "result": '{"score": 1}'})
@@ -255,11 +254,11 @@ def test_a_validator_that_only_repeats_failing_requests_is_ended_and_asked_again
     """It is listened to like any other agent: the wait is not its own, and nobody is charged."""
     never = Fifo(tmp_path / "never")
     script = once(tmp_path / "hit", f"{say(event)}; {never.take}", SCORES)
-    trial = judged_by(tmp_path, claude(script), limit_patience=0.5)
+    trial = trial_judged_by(tmp_path, claude(script), limit_patience=0.5)
     assert trial.execute() is RunStatus.COMPLETED
     [parked] = trial.of_kind(ev.ProviderParked)
     assert (parked.reason, trial.of_kind(ev.ValidatorFailed)) == (reason, [])
-    assert trial.state().tasks["A"].charged == 0
+    assert trial.state().tasks["t"].charged == 0
     assert trial.violations() == []
 
 
@@ -267,13 +266,13 @@ def test_a_validator_that_goes_on_after_its_key_was_refused_is_ended(tmp_path: P
     """Waiting does not help: the run blocks and says what to do; resumed, it asks for the score and nothing else."""
     never = Fifo(tmp_path / "never")
     script = once(tmp_path / "hit", f"{say(refused(401, 'invalid x-api-key'))}; {never.take}", SCORES)
-    trial = judged_by(tmp_path, claude(script), limit_patience=0.5)
+    trial = trial_judged_by(tmp_path, claude(script), limit_patience=0.5)
     assert trial.execute() is RunStatus.BLOCKED
     reason = trial.stored().row.reason
     assert "invalid x-api-key. Log in with mine" in reason
     assert f"holdfast resume {trial.run}" in reason
     assert trial.execute() is RunStatus.COMPLETED
-    assert (trial.state().tasks["A"].attempt, trial.of_kind(ev.ValidatorFailed)) == (1, [])
+    assert (trial.state().tasks["t"].attempt, trial.of_kind(ev.ValidatorFailed)) == (1, [])
 
 
 def test_a_validator_that_waits_for_an_answer_is_ended(tmp_path: Path) -> None:
@@ -284,7 +283,7 @@ def test_a_validator_that_waits_for_an_answer_is_ended(tmp_path: Path) -> None:
     }
     never = Fifo(tmp_path / "never")
     agent = {"command": ["sh", "-c", f"{say(asks)}; {never.take}"], "stream": "goose"}
-    trial = judged_by(tmp_path, agent, retry_delay="0s")
+    trial = trial_judged_by(tmp_path, agent, retry_delay="0s")
     assert trial.execute() is RunStatus.BLOCKED
     assert "use rm" in trial.of_kind(ev.ValidatorFailed)[-1].error
 
@@ -298,7 +297,7 @@ def test_a_score_before_an_error_or_a_cut_stream_is_none(tmp_path: Path, end: st
     """Its exit status is 0, yet the validator had not finished: it is asked again."""
     bad = say(answers('{"score": 0.1}'))
     script = once(tmp_path / "hit", f"{bad}; {end}", SCORES)
-    trial = judged_by(tmp_path, claude(script), retry_delay="0s")
+    trial = trial_judged_by(tmp_path, claude(script), retry_delay="0s")
     assert trial.execute() is RunStatus.COMPLETED
     [failed] = trial.of_kind(ev.ValidatorFailed)
     assert why in failed.error
@@ -319,7 +318,7 @@ def test_what_real_agents_print_at_a_limit_or_an_outage_is_no_score(
     tmp_path: Path, stream: str, parked: ParkReason
 ) -> None:
     """The provider is parked, whatever exit status the agent ended with, and no validator has failed."""
-    trial = judged_by(tmp_path, _recorded(stream), on_limit="stop", limit_wait="2h")
+    trial = trial_judged_by(tmp_path, _recorded(stream), on_limit="stop", limit_wait="2h")
     assert trial.execute() is RunStatus.BLOCKED
     assert [event.reason for event in trial.of_kind(ev.ProviderParked)] == [parked]
     assert (trial.of_kind(ev.ValidatorFailed), trial.of_kind(ev.ValidatorScored)) == ([], [])
@@ -337,7 +336,7 @@ def test_what_real_agents_print_when_they_are_refused_blocks_with_the_way_out(
     tmp_path: Path, stream: str, words: str
 ) -> None:
     """One validator finds out: it is not asked again until somebody resumes the run."""
-    trial = judged_by(tmp_path, _recorded(stream))
+    trial = trial_judged_by(tmp_path, _recorded(stream))
     assert trial.execute() is RunStatus.BLOCKED
     assert words in trial.stored().row.reason
     assert (len(trial.of_kind(ev.ValidationStarted)), trial.of_kind(ev.ValidatorFailed)) == (1, [])
@@ -353,7 +352,7 @@ def _recorded(stream: str) -> dict[str, Any]:
 def test_an_exit_status_alone_tells_what_kept_a_validator(tmp_path: Path) -> None:
     """Gemini's 173 is a 429, also if its stream says no more than that it failed."""
     agent = {"command": ["sh", "-c", "exit 173"], "stream": "gemini"}
-    trial = judged_by(tmp_path, agent, on_limit="stop", limit_wait="2h")
+    trial = trial_judged_by(tmp_path, agent, on_limit="stop", limit_wait="2h")
     assert trial.execute() is RunStatus.BLOCKED
     assert [event.reason for event in trial.of_kind(ev.ProviderParked)] == [ParkReason.LIMIT]
     assert trial.of_kind(ev.ValidatorFailed) == []

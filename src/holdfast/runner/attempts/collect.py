@@ -43,6 +43,8 @@ from holdfast.runner.context import RunContext
 
 _TAIL_CHARS = 4_000
 _SUMMARY_CHARS = 200
+_LAST_LINE_CHARS = 64_000
+"""Where the last line is looked for. An output may have millions of lines."""
 
 
 def collect(context: RunContext, task: TaskRow, exit_: Exit, heard: StreamSummary) -> list[ev.Event]:
@@ -122,8 +124,8 @@ def _done(context: RunContext, task: TaskRow, exit_: Exit, work: WorkCommit, out
         context.workspaces.mark_collected(task, work.commit)
     # The agent's own summary, whole, if it reported one, else the last line that it printed.
     reported = task.latest.report.summary if task.latest.report is not None else ""
-    closing = closing_line_of(task)
-    lines = [line.strip() for line in output.splitlines() if line.strip() and not is_closed_by(closing, line)]
+    closing, printed = closing_line_of(task), output[-_LAST_LINE_CHARS:].splitlines()
+    lines = [line.strip() for line in printed if line.strip() and not is_closed_by(closing, line)]
     return work_done(context, task, exit_, work, reported or (lines[-1] if lines else "")[:_SUMMARY_CHARS])
 
 
