@@ -53,7 +53,7 @@ CUTS = {
     "goose": (ModelFault.CUT, 1),
 }
 """What ends an agent in the middle of its work, without fault of its own; a 404, once, for those that are not here."""
-GIVES_NOTHING = {"aider", "goose", "mini-swe-agent"}
+GIVES_NOTHING = {"aider", "goose", "mini-swe-agent", "openhands"}
 """Agents whose shells get no variable of their own."""
 FROM_OUTSIDE = "from-outside"
 OUTER = dict.fromkeys(
