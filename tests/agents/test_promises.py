@@ -53,7 +53,7 @@ CUTS = {
     "goose": (ModelFault.CUT, 1),
 }
 """What ends an agent in the middle of its work, without fault of its own; a 404, once, for those that are not here."""
-GIVES_NOTHING = {"aider", "goose", "mini-swe-agent"}
+GIVES_NOTHING = {"aider", "goose", "mini-swe-agent", "openhands"}
 """Agents whose shells get no variable of their own."""
 FROM_OUTSIDE = "from-outside"
 OUTER = dict.fromkeys(
@@ -93,8 +93,9 @@ def test_a_plan_of_several_tasks_lands(agent: RealAgent, stage: BuildProject) ->
         limits={"jobs": 2},
     )
     runner = here.start()
-    # One that must start alone lets the other one start only when its own model has answered.
-    for name in "a" if builtin_presets()[preset_of(agent.name)].first_alone else "ab":
+    if builtin_presets()[preset_of(agent.name)].first_alone:
+        gate.set()  # the other one starts only when the model of the first one has answered
+    for name in "ab":
         here.model.wait_for(name)
     gate.set()
     assert runner.wait(240) == 0, [here.log(name) for name in "abc"]

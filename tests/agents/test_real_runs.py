@@ -11,6 +11,7 @@ import pytest
 
 from holdfast.core.facts import ExitReason
 from tests.agents.agent_project import BuildProject, at_work, busy, task
+from tests.agents.all_agents import IN_EVERY_TEST
 from tests.agents.conftest import installed
 from tests.agents.real_agents import CLAUDE, CLAUDE_MODEL, CODEX, KEY, RealAgent, claude_variables
 from tests.scripted_model import Script, Shell, Write
@@ -62,9 +63,10 @@ def test_real_agents_work_in_a_sandbox_with_their_presets_alone(
     here.nothing_lives()
 
 
+@pytest.mark.parametrize("agent", IN_EVERY_TEST, ids=lambda agent: agent.name)
 def test_a_killed_real_agent_leaves_no_process(agent: RealAgent, stage: BuildProject, tool: Fifo) -> None:
     """Its shells have sessions of their own and would live on; the supervisor ends them."""
-    here = at_work(stage, agent, tool)
+    here = at_work(stage, installed(agent), tool)
     os.kill(here.agent_pid(), signal.SIGKILL)
     assert here.runners[0].wait(60) == 1
     assert here.exit_of("a").code == -signal.SIGKILL
