@@ -250,6 +250,29 @@ def test_status_tells_since_when_a_provider_is_out_of_reach(tmp_path: Path) -> N
     runner.wait()
 
 
+def test_a_killed_runner_takes_no_word_of_an_outage_with_it(tmp_path: Path) -> None:
+    """`status` still has the line, and the preview of `resume` speaks of no limit."""
+    cli = Cli.of(
+        tmp_path / "p",
+        {"id": "a", "prompt": "x"},
+        agent="c",
+        agents={"c": claude(f"{say(refused(503))}; exit 1")},
+        limits={"limit_wait": "30m"},
+    )
+    runner = cli.start("run", "--yes")
+    while not cli.json("status")["providers"]:
+        assert runner.poll() is None
+    runner.kill()
+    runner.wait()
+    said = " ".join(cli("status").out.split())
+    assert "(crash)" in said
+    assert "anthropic unreachable since " in said
+    assert "), next try at " in said
+    preview = cli("resume", "--dry-run").out
+    assert "anthropic is out of reach" in preview
+    assert "usage limit" not in preview
+
+
 def test_following_shows_a_run_of_another_process_to_its_end(tmp_path: Path) -> None:
     """Who follows sees what happened before and what happens now, changes nothing, and ends with the run."""
     at_work, go = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go")

@@ -11,6 +11,7 @@ from holdfast.core.ids import with_run_numbers
 from holdfast.core.status import RunStatus, SandboxLevel, SandboxMechanism, TaskStatus
 from holdfast.reporting.displayed_status import QueuePlace
 from holdfast.reporting.needs_you import NeedOfTask
+from holdfast.reporting.run_ending import INTERRUPTED
 from holdfast.views.spending_text import SpendingColumns, agents_table, spending_words
 from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
 from holdfast.views.text import count, duration, one_line, paragraph, percent, titled_table, when
@@ -96,7 +97,7 @@ def _header(run: RunView, view: StatusView, width: int) -> Iterator[str]:
     )
     if spent := spending_words(metrics.spending):
         yield f"  {spent}"
-    if run.held_by:
+    if run.held_by or run.ending in INTERRUPTED:  # else the reason of its rest names them
         for provider in view.providers:
             yield from paragraph(provider.words, width, "  ") if provider.reason == "outage" else ()
     removed = ", removed since" if run.branch_removed else ""
