@@ -268,8 +268,9 @@ def _require_fallbacks(presets: Presets, where: str) -> None:
 def missing_credentials(preset: Preset, env: Mapping[str, str]) -> str:
     """Return how to get the missing key or login, in words; empty if the agent looks ready. No model is asked.
 
-    An agent whose preset names neither keys nor logins needs none.
+    An agent whose preset names neither keys nor logins needs none. What its own `env` sets counts before `env`.
     """
+    env = {**env, **preset.env}
     if not preset.keys and not preset.credentials:
         return ""
     if any(env.get(key) for key in preset.keys) or any(_exists(path, env) for path in preset.credentials):
