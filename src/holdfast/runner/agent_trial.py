@@ -178,4 +178,4 @@ def _without_wait(ended: ev.AttemptLimited) -> str:
 
 def _without_resume(error: str, run: str) -> str:
     """Return what a person must do, without the way to go on with a run that nobody keeps."""
-    return error.replace(f"; then `holdfast resume {run}`", "")
+    return error.partition(f"; then `holdfast resume {run}`")[0]

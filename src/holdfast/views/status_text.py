@@ -18,6 +18,8 @@ from holdfast.views.text import count, duration, one_line, paragraph, percent, t
 
 _STUCK_NAMED = 6
 _REASON_LINES = 12
+_REASON_CHARS = 480
+"""An error and what a person can do about it: the second is at the end."""
 _NO_RUN = (
     "No run here yet. `holdfast init` writes a starter plan, `holdfast run` starts it.\n"
     "If there was one, `holdfast rebuild` restores it from git."
@@ -118,7 +120,7 @@ def _reason(reason: str, width: int) -> Iterator[str]:
     """Yield why a run rests, with the lines of output that may belong to it."""
     for line in reason.splitlines()[:_REASON_LINES]:
         indent = "  " + " " * (len(line) - len(line.lstrip()))
-        yield from paragraph(with_run_numbers(one_line(line, 300)), width, indent)
+        yield from paragraph(with_run_numbers(one_line(line, _REASON_CHARS)), width, indent)
 
 
 def _needs(needs: Sequence[NeedOfTask]) -> Iterator[str]:
@@ -227,6 +229,8 @@ def _ways_to_continue(run: RunView, view: StatusView) -> Iterator[str]:
         return
     if stuck or view.needs_you:
         yield f"then `holdfast resume {run.id}` continues."
+        return
+    if f"`holdfast resume {run.id}`" in run.detail:
         return
     if run.status is RunStatus.BLOCKED:
         yield f"`holdfast resume {run.id}` tries again."
