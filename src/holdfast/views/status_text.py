@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from holdfast.core.ids import with_run_numbers
-from holdfast.core.status import RunStatus, SandboxLevel, SandboxMechanism, TaskStatus
+from holdfast.core.status import FailureKind, RunStatus, SandboxLevel, SandboxMechanism, TaskStatus
 from holdfast.reporting.displayed_status import QueuePlace
 from holdfast.reporting.needs_you import NeedOfTask
 from holdfast.reporting.run_ending import INTERRUPTED
@@ -169,6 +169,8 @@ def _tasks(tasks: Sequence[TaskView], width: int) -> Iterator[str]:
 
 def _at_work(task: TaskView) -> str:
     """Return what a working agent does, or how long a task waits; empty for any other task."""
+    if task.waiting_for:
+        return f"waits for {task.waiting_for}"
     if task.waiting_until:
         return f"until {when(task.waiting_until)}"
     if task.liveness is None:
@@ -219,11 +221,13 @@ def _ways_to_continue(run: RunView, view: StatusView) -> Iterator[str]:
         return
     for need in view.needs_you:
         yield f"`{need.command}` {need.does};"
-    stuck = [task.id for task in view.tasks if task.status is TaskStatus.ABANDONED]
+    abandoned = [task for task in view.tasks if task.status is TaskStatus.ABANDONED]
+    stuck = [task.id for task in abandoned]
     if stuck:
         others = f" ({', '.join(stuck[1:_STUCK_NAMED])} too)" if stuck[1:] else ""
         yield f"`holdfast inspect {run.id} {stuck[0]}` shows why {stuck[0]} failed{others};"
         yield f"`holdfast retry {run.id} {stuck[0]}` runs it again, `holdfast skip {run.id} {stuck[0]}` skips it;"
+    yield from _ways_to_finish(run, abandoned)
     if view.way_out:
         yield view.way_out
         return
@@ -236,3 +240,14 @@ def _ways_to_continue(run: RunView, view: StatusView) -> Iterator[str]:
         yield f"`holdfast resume {run.id}` tries again."
         return
     yield f"`holdfast resume {run.id}` continues."
+
+
+def _ways_to_finish(run: RunView, abandoned: Sequence[TaskView]) -> Iterator[str]:
+    """Yield what helps a task whose agents do not say that they are done: its work may be whole."""
+    unfinished = [task for task in abandoned if task.failure is FailureKind.UNFINISHED]
+    for task in unfinished[:1]:
+        yield f"`holdfast take {run.id} {task.id}` hands you its work, which may be whole;"
+        yield (
+            f"if its model never writes the closing line: `closing_line: false` for {task.agent} under `agents:` in the plan, "
+            f"`holdfast amend {run.id}`;"
+        )
