@@ -155,6 +155,12 @@ def test_an_agent_with_a_key_looks_ready() -> None:
     assert missing_credentials(codex, {"OPENAI_API_KEY": "x"}) == ""
 
 
+def test_an_agent_whose_own_env_has_the_key_looks_ready(tmp_path: Path) -> None:
+    """Its table sets what it gets, so that counts wherever somebody looks."""
+    codex = presets_of(_with(tmp_path, "[codex]\nenv = {OPENAI_API_KEY = 'x'}\n"))["codex"]
+    assert missing_credentials(codex, {"HOME": "/nowhere"}) == ""
+
+
 def test_an_agent_with_a_login_looks_ready(tmp_path: Path) -> None:
     """So is its own login on disk, wherever its variable says."""
     (tmp_path / "auth.json").write_text("{}")
@@ -169,10 +175,10 @@ def test_an_agent_without_key_or_login_says_what_it_needs() -> None:
 
 def test_a_program_that_does_not_answer_is_ended(tmp_path: Path) -> None:
     """Looking for agents never hangs, and leaves nothing behind."""
-    assert ask_program(["sh", "-c", f"echo $$ > {tmp_path / 'pid'}; sleep 600"], 0.3) is None
+    assert ask_program(["sh", "-c", f"echo $$ > {tmp_path / 'pid'}; sleep 600"], 0.3).code == -1
     assert not Path("/proc", (tmp_path / "pid").read_text().strip()).exists()
 
 
 def test_a_program_that_is_not_there_has_no_version() -> None:
     """Nothing is raised for a program that cannot be run."""
-    assert ask_program(["no-such-agent-here", "--version"], 5.0) is None
+    assert ask_program(["no-such-agent-here", "--version"], 5.0).code == -1

@@ -22,6 +22,19 @@ def test_agents_lists_what_is_installed_first_and_how_to_get_the_rest(tmp_path: 
     assert "not installed: npm install -g @openai/codex" in codex
 
 
+def test_a_broken_install_and_a_version_that_was_not_recorded_are_marked(tmp_path: Path) -> None:
+    """An agent that cannot say its version does no task: `agents` says why, and `doctor` warns."""
+    cli = Cli.of(tmp_path / "p")
+    install(tmp_path / "bin", "claude", "echo Error: no native binary >&2; echo at line 3 >&2; exit 1")
+    install(tmp_path / "bin", "codex", "echo codex-cli 0.170.1")
+    tools = only_tools(tmp_path / "bin", OPENAI_API_KEY="x", ANTHROPIC_API_KEY="x")
+    shown = cli("agents", COLUMNS="250", **tools).out
+    broken = "broken: `claude --version` exited with 1: Error: no native binary"
+    assert "0.170.1 (not recorded)" in shown.splitlines()[1]
+    assert broken in shown
+    assert f"ok   agent claude: claude (broken)\nwarn agent claude: {broken}" in cli("doctor", **tools).out
+
+
 def test_programs_get_the_same(tmp_path: Path) -> None:
     """With an agent of the repository's own file among them."""
     cli = Cli.of(tmp_path / "p")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.command import Cli, Done, eventually, is_alive, on_terminal
+from tests.support.command import COMMAND, Cli, Done, eventually, is_alive, on_terminal
 from tests.support.installed_tools import install, only_tools
 from tests.support.repositories import fingerprint, git, write
 from tests.support.runs import Fifo
@@ -114,6 +115,39 @@ def test_an_error_is_shown_with_what_it_was_taken_for(tmp_path: Path, case: str)
     assert [error["taken_for"] for error in view["errors"]] == [case]
     assert "holdfast resume" not in view["why"]
     assert calls.read_text() == "x\n"
+
+
+def test_a_provider_out_of_reach_is_no_limit_and_nothing_waits_for_it(tmp_path: Path) -> None:
+    """A wrong address looks like an outage: the user is told where to look."""
+    done = Bench(tmp_path, FAILURES["outage"][0])()
+    said = " ".join(done.out.split())
+    assert said.startswith("mine: out of reach judged out of reach (outage): a run would wait")
+    assert "error sending request; check its base URL and the network, then try again" in said
+    assert "waits until" not in said
+
+
+def test_the_last_line_of_an_agent_that_died_at_once_is_the_reason(tmp_path: Path) -> None:
+    """Its stream names none: what it printed beside it is all there is."""
+    _, view = Bench(tmp_path, "seq 4; echo error: no such option; exit 1").json()
+    assert view["why"] == "the agent exited with status 1: error: no such option"
+
+
+def test_where_the_agent_works_is_told_while_it_works(tmp_path: Path) -> None:
+    """Whoever waits for it knows how to end it, also where Python buffers nothing."""
+    go_on = Fifo(tmp_path / "on")
+    bench = Bench(tmp_path, f"{go_on.take}; {WRITES}; {prints(*ENDS)}")
+    with subprocess.Popen(
+        [*COMMAND, *bench.command()],
+        cwd=bench.here,
+        env={**os.environ, "TMPDIR": str(bench.temporary), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as trial:
+        assert trial.stderr is not None
+        told = next(line for line in trial.stderr if "mine works in" in line)
+        go_on.release()
+    assert (trial.returncode, "Ctrl-C ends it" in told) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,68 @@ def test_status_tells_since_when_a_provider_is_out_of_reach(tmp_path: Path) -> N
     runner.wait()
 
 
+def test_status_tells_whose_try_a_task_waits_for(tmp_path: Path) -> None:
+    """Its own time has come, and one agent finds out for all: a time in the past would tell nothing."""
+    trying, go_on = Fifo(tmp_path / "at"), Fifo(tmp_path / "on")
+    probe = f"{trying.give}; {go_on.take}; {say(refused(503))}; exit 1"
+    cli = Cli.of(
+        tmp_path / "p",
+        {"id": "a", "prompt": "x"},
+        {"id": "b", "prompt": "x"},
+        agent="c",
+        agents={
+            "c": claude(f"if [ $HOLDFAST_ATTEMPT_NUMBER = 1 ]; then {say(refused(503))}; exit 1; fi; {probe}")
+        },
+        limits={"limit_wait": "2s"},
+    )
+    runner = cli.start("run", "--yes", "--no-sandbox")
+    trying.wait()
+    tasks = {task["status"]: task for task in cli.json("status")["tasks"]}
+    assert tasks["waiting_limit"]["waiting_for"] == f"the try of {tasks['running']['id']}"
+    assert f"waits for the try of {tasks['running']['id']}" in cli("status").out
+    runner.send_signal(signal.SIGTERM)
+    runner.wait()
+
+
+def test_an_unfinished_task_can_be_taken_and_its_agent_excused(tmp_path: Path) -> None:
+    """Its model may never write the closing line: the hints say so, beside inspect, retry and skip."""
+    cli = Cli.of(
+        tmp_path / "p",
+        {"id": "a", "prompt": "x"},
+        agent="c",
+        agents={"c": codex(f"{say(THREAD)}; echo a > a.txt")},
+        limits={"attempts": 1},
+    )
+    assert cli("run", "--yes").code == 1
+    assert cli.task("a")["failure"] == "unfinished"
+    said = cli("status").out
+    assert "`holdfast take 1 a` hands you its work" in said
+    assert "`closing_line: false` for c under `agents:` in the plan, `holdfast amend 1`;" in said
+
+
+def test_a_killed_runner_takes_no_word_of_an_outage_with_it(tmp_path: Path) -> None:
+    """`status` still has the line, and the preview of `resume` speaks of no limit."""
+    cli = Cli.of(
+        tmp_path / "p",
+        {"id": "a", "prompt": "x"},
+        agent="c",
+        agents={"c": claude(f"{say(refused(503))}; exit 1")},
+        limits={"limit_wait": "30m"},
+    )
+    runner = cli.start("run", "--yes")
+    while not cli.json("status")["providers"]:
+        assert runner.poll() is None
+    runner.kill()
+    runner.wait()
+    said = " ".join(cli("status").out.split())
+    assert "(crash)" in said
+    assert "anthropic unreachable since " in said
+    assert "), next try at " in said
+    preview = cli("resume", "--dry-run").out
+    assert "anthropic is out of reach" in preview
+    assert "usage limit" not in preview
+
+
 def test_following_shows_a_run_of_another_process_to_its_end(tmp_path: Path) -> None:
     """Who follows sees what happened before and what happens now, changes nothing, and ends with the run."""
     at_work, go = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go")

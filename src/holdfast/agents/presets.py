@@ -161,6 +161,14 @@ def presets_of(checkout: Path | None = None) -> Presets:
     return presets
 
 
+def file_that_sets(name: str, key: str, checkout: Path) -> str:
+    """Return the user's file that has the last word on a key of an agent, as people write it; empty if none sets it."""
+    setting = [path for path in _user_files(checkout) if key in dict(_tables(path)).get(name, {})]
+    if not setting:
+        return ""
+    return str(setting[-1].relative_to(checkout) if setting[-1].is_relative_to(checkout) else setting[-1])
+
+
 def agent_names(presets: Presets) -> list[str]:
     """Return the agents that a plan may name without describing them."""
     return [name for name in presets if name != BASE_PRESET]
@@ -274,8 +282,9 @@ def _require_fallbacks(presets: Presets, where: str) -> None:
 def missing_credentials(preset: Preset, env: Mapping[str, str]) -> str:
     """Return how to get the missing key or login, in words; empty if the agent looks ready. No model is asked.
 
-    An agent whose preset names neither keys nor logins needs none.
+    An agent whose preset names neither keys nor logins needs none. What its own `env` sets counts before `env`.
     """
+    env = {**env, **preset.env}
     if not preset.keys and not preset.credentials:
         return ""
     if any(env.get(key) for key in preset.keys) or any(_exists(path, env) for path in preset.credentials):

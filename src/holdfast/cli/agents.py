@@ -23,7 +23,10 @@ _HEADING = ("AGENT", "VERSION", "RECORDED WITH", "STATE")
 
 
 class KnownAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent that a plan may name. `missing` says what an installed one still needs; `install` how to get the program."""
+    """One agent that a plan may name. `missing` says what an installed one still needs; `install` how to get the program.
+
+    `broken`: it cannot even say its version. `unrecorded`: its version is none of those that the preset was recorded with.
+    """
 
     name: str
     title: str
@@ -32,6 +35,8 @@ class KnownAgent(msgspec.Struct, frozen=True, kw_only=True):
     recorded: tuple[str, ...]
     missing: str
     install: str
+    broken: str = ""
+    unrecorded: bool = False
 
 
 class KnownAgents(msgspec.Struct, frozen=True):
@@ -67,13 +72,19 @@ def _known(presets: Presets) -> Iterator[KnownAgent]:
             recorded=preset.recorded,
             missing=here.missing,
             install=preset.install,
+            broken=here.broken,
+            unrecorded=bool(here.recorded),
         )
 
 
 def _text(view: KnownAgents) -> str:
-    rows = [_HEADING, *((one.name, one.version or "-", _versions(one), _state(one)) for one in view.agents)]
+    rows = [_HEADING, *((one.name, _version(one), _versions(one), _state(one)) for one in view.agents)]
     lines = chain.from_iterable(titled_table(rows, terminal_width(), indent=""))
     return "\n".join([*lines, "", "`holdfast agents try AGENT` lets one do a tiny task."])
+
+
+def _version(agent: KnownAgent) -> str:
+    return f"{agent.version} (not recorded)" if agent.unrecorded else agent.version or "-"
 
 
 def _versions(agent: KnownAgent) -> str:
@@ -81,6 +92,8 @@ def _versions(agent: KnownAgent) -> str:
 
 
 def _state(agent: KnownAgent) -> str:
+    if agent.broken:
+        return agent.broken
     if agent.installed:
         return f"not ready: {agent.missing}" if agent.missing else "looks ready"
     return f"not installed: {agent.install}" if agent.install else "not installed"

@@ -14,7 +14,7 @@ from holdfast.agents.presets import Preset, agent_names, find_agent, missing_cre
 from holdfast.cli.agents import checkout_here
 from holdfast.cli.arguments import JSON, YES, Arguments, option, positional
 from holdfast.cli.consent import show_agent
-from holdfast.cli.installed_agents import version_of
+from holdfast.cli.installed_agents import ask_version
 from holdfast.cli.output import note, show
 from holdfast.cli.plan_file import load_plan
 from holdfast.cli.prompts import require_yes
@@ -57,7 +57,7 @@ def execute(args: Namespace) -> int:
         note(f"Removed what {count(removed, 'killed trial')} had left.")
     _require_agreement(name, agent, args)
     tell_sandbox(args, settings)
-    version = version_of(name, agent)
+    version = ask_version(name, agent).version
     with _scratch_folder(args.keep) as folder:
         note(f"{name} works in {folder}; Ctrl-C ends it.")
         tried = try_agent(folder, TrialOrder(name, agent, plan, asked_sandbox(args)))
@@ -90,7 +90,7 @@ def _require_agreement(name: str, agent: Preset, args: Namespace) -> None:
     """Ask before a model is paid. An agent may have a login that its preset does not know of: that is only told."""
     if not args.yes:
         show_agent(name, agent)
-    if missing := missing_credentials(agent, {**os.environ, **agent.env}):
+    if missing := missing_credentials(agent, os.environ):
         note(f"{name} does not look ready: {missing}.")
     question = f"This costs a model call. Let {name} do one tiny task in a scratch repository?"
     require_yes(question, args, f"{name} was not started")

@@ -166,7 +166,7 @@ def _agents(checkout: Path) -> Iterator[HealthFinding]:
     presets = presets_of(checkout)
     found = find_installed_agents(presets)
     for agent in found:
-        warnings = filter(None, (agent.version_warning(), _root_warning(presets[agent.name])))
+        warnings = filter(None, (agent.broken, agent.version_warning(), _root_warning(presets[agent.name])))
         yield HealthFinding(f"agent {agent.name}", True, agent.describe(), "; ".join(warnings))
     if not found:
         yield HealthFinding("agents", True, "no known agent is installed")

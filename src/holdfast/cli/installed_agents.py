@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,14 +19,24 @@ from holdfast.agents.presets import (
     missing_credentials,
 )
 from holdfast.errors import HoldfastError, did_you_mean, quoted
-from holdfast.process.programs import ask_program
+from holdfast.process.programs import ToolResult, ask_program
+from holdfast.views.text import one_line
 
 _VERSION_S = 10.0
 _VERSION = re.compile(r"\d+\.\d+[\w.+-]*")
+_LINE_CHARS = 120
+
+
+class AskedVersion(NamedTuple):
+    """What an agent said to `--version`: its version, or why it looks broken; neither if it was not asked, or did not answer."""
+
+    version: str = ""
+    broken: str = ""
 
 
 class InstalledAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent that is on the PATH. `missing` says what it still needs; empty if it looks ready.
+    """One agent that is on the PATH. `missing` says what it still needs; empty if it looks ready. `broken`: it
+    cannot even say its version.
 
     `recorded` are the versions that its preset was recorded with, if the installed one is none of them.
     """
@@ -34,10 +45,13 @@ class InstalledAgent(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     missing: str
     recorded: tuple[str, ...] = ()
+    broken: str = ""
 
     def describe(self) -> str:
         """Return the agent in one line."""
         known = f"{self.name} {self.version}".rstrip()
+        if self.broken:
+            return f"{known} (broken)"
         return f"{known} (not ready: {self.missing})" if self.missing else known
 
     def version_warning(self) -> str:
@@ -54,17 +68,18 @@ def find_installed_agents(presets: Presets) -> list[InstalledAgent]:
     if not names:
         return []
     with ThreadPoolExecutor(max_workers=len(names)) as pool:
-        versions = list(pool.map(lambda name: version_of(name, presets[name]), names))
+        asked = list(pool.map(lambda name: ask_version(name, presets[name]), names))
     found = [
         InstalledAgent(
             name=name,
-            version=version,
+            version=said.version,
             missing=missing_credentials(presets[name], os.environ),
-            recorded=_recorded_otherwise(presets[name], version),
+            recorded=_recorded_otherwise(presets[name], said.version),
+            broken=said.broken,
         )
-        for name, version in zip(names, versions, strict=True)
+        for name, said in zip(names, asked, strict=True)
     ]
-    return sorted(found, key=lambda agent: bool(agent.missing))
+    return sorted(found, key=lambda agent: (bool(agent.broken), bool(agent.missing)))
 
 
 def choose_agent(named: str, presets: Presets) -> str:
@@ -87,12 +102,21 @@ def _recorded_otherwise(preset: Preset, version: str) -> tuple[str, ...]:
     return () if not version or preset.was_recorded_with(version) else preset.recorded
 
 
-def version_of(name: str, preset: Preset) -> str:
-    """Return the version that an agent gives; empty if it gives none in time. Nobody agreed to what agents.toml defines."""
+def ask_version(name: str, preset: Preset) -> AskedVersion:
+    """Return the version that an agent gives, if it gives one in time. Nobody agreed to what agents.toml defines."""
     known = builtin_presets().get(name)
     if not preset.version or known is None or preset.version != known.version:
-        return ""
+        return AskedVersion()
     if shutil.which(preset.version[0]) is None:
-        return ""
-    found = _VERSION.search(ask_program(preset.version, _VERSION_S) or "")
-    return found[0] if found else ""
+        return AskedVersion()
+    said = ask_program(preset.version, _VERSION_S)
+    if said.code > 0:
+        return AskedVersion(broken=_broken_words(preset, said))
+    found = _VERSION.search(said.out) if said.code == 0 else None
+    return AskedVersion(found[0] if found else "")
+
+
+def _broken_words(preset: Preset, said: ToolResult) -> str:
+    lines = (said.err.strip() or said.out.strip()).splitlines()
+    first = f": {one_line(lines[0], _LINE_CHARS)}" if lines else ""
+    return f"broken: `{' '.join(preset.version)}` exited with {said.code}{first}"

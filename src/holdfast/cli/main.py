@@ -96,8 +96,8 @@ def _tolerate_any_text() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if type(stream) is TextIOWrapper:
-            encoding, buffering = stream.encoding, stream.line_buffering
-            stream = _SafeOutput(stream.detach(), encoding, line_buffering=buffering)
+            encoding, lines, at_once = stream.encoding, stream.line_buffering, stream.write_through
+            stream = _SafeOutput(stream.detach(), encoding, line_buffering=lines, write_through=at_once)
             setattr(sys, name, stream)
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

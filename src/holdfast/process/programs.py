@@ -97,25 +97,26 @@ def show_in_pager(command: str, text: str, defaults: Mapping[str, str]) -> None:
 _OUTPUT_CHARS = 2_000
 
 
-def ask_program(argv: Sequence[str], timeout_s: float) -> str | None:
-    """Return what a program prints, such as its version; None if it cannot be run, fails, or takes too long."""
+def ask_program(argv: Sequence[str], timeout_s: float) -> ToolResult:
+    """Return what a program prints, such as its version. Nothing of it is left, also if it takes too long."""
     try:
         asked = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
             start_new_session=True,
         )
-    except OSError:
-        return None
+    except OSError as error:
+        return ToolResult(-1, err=str(error))
     try:
-        output, _ = asked.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        return None
+        said = asked.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired as error:
+        return ToolResult(-1, err=str(error))
     finally:
         _end(asked)
-    return output[:_OUTPUT_CHARS].decode(errors="replace") if asked.returncode == 0 else None
+    out, err = (text[:_OUTPUT_CHARS].decode(errors="replace") for text in said)
+    return ToolResult(asked.returncode, out, err)
 
 
 def _end(asked: subprocess.Popen[bytes]) -> None:
@@ -123,5 +124,5 @@ def _end(asked: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):  # nothing was left: the usual case
         os.killpg(asked.pid, signal.SIGKILL)
     asked.wait()
-    if asked.stdout is not None:
-        asked.stdout.close()
+    for pipe in filter(None, (asked.stdout, asked.stderr)):
+        pipe.close()

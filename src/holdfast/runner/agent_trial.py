@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -20,7 +20,7 @@ from holdfast.core import events as ev
 from holdfast.core.outcome import OutcomeKind
 from holdfast.core.plan import Limits, Plan, Stage, Task
 from holdfast.core.state import RunState
-from holdfast.core.status import RunStatus
+from holdfast.core.status import FailureKind, ParkReason, RunStatus
 from holdfast.errors import HoldfastError
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import AGENT_STEP, LaunchKey
@@ -106,7 +106,8 @@ def try_agent(folder: Path, order: TrialOrder) -> TriedAgent:
             raise HoldfastError(f"{order.name} was not started: {reason}", "remove the cause, then try again")
     with closing(open_fleet(repo.state_dir.fleet)) as fleet:
         output = fleet.output(LaunchKey(run, _TASK, 1, AGENT_STEP)).data
-    return TriedAgent(end, read_closely(order.agent, output), output)
+    reading = read_closely(order.agent, output)
+    return TriedAgent(_with_last_line(end, reading), reading, output)
 
 
 def _execute(
@@ -148,7 +149,7 @@ def _end(run: str, events: Sequence[ev.Event], status: RunStatus) -> TrialEnd | 
         case ev.AttemptFailed():
             return TrialEnd(OutcomeKind.FAILED, ended.failure, ended.error, ended.duration_s)
         case ev.AttemptLimited():
-            return TrialEnd(OutcomeKind.LIMITED, ended.reason, ended.error, ended.duration_s)
+            return TrialEnd(OutcomeKind.LIMITED, ended.reason, _without_wait(ended), ended.duration_s)
         case ev.AttemptBlocked():
             return TrialEnd(
                 OutcomeKind.BLOCKED, ended.failure, _without_resume(ended.error, run), ended.duration_s
@@ -160,6 +161,21 @@ def _end(run: str, events: Sequence[ev.Event], status: RunStatus) -> TrialEnd | 
     return TrialEnd(OutcomeKind.BLOCKED, "question", "it asked a person instead of doing the task")
 
 
+def _with_last_line(end: TrialEnd, reading: CloseReading) -> TrialEnd:
+    """Return an end whose reason has the agent's last plain line, if its stream names none: it died before it spoke."""
+    if end.failure != FailureKind.AGENT or reading.troubles or not reading.last_beside:
+        return end
+    return replace(end, why=f"{end.why}: {reading.last_beside}")
+
+
+def _without_wait(ended: ev.AttemptLimited) -> str:
+    """Return what a provider said, without how long a run would wait: a trial does not. An outage can be a wrong address."""
+    _, _, said = ended.error.partition(": ")
+    if ended.reason is not ParkReason.OUTAGE:
+        return said
+    return f"{said.rstrip('.')}; check its base URL and the network, then try again"
+
+
 def _without_resume(error: str, run: str) -> str:
     """Return what a person must do, without the way to go on with a run that nobody keeps."""
-    return error.replace(f"; then `holdfast resume {run}`", "")
+    return error.partition(f"; then `holdfast resume {run}`")[0]

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.core.accounts import money
 from holdfast.core.outcome import OutcomeKind
+from holdfast.core.status import ParkReason
 from holdfast.runner.agent_trial import LINE, TriedAgent
 from holdfast.views.terminal import terminal_width
 from holdfast.views.text import count, duration, one_line, wrapped_table
@@ -110,7 +111,12 @@ def agent_trial_view(
 def agent_trial_text(view: AgentTrial) -> str:
     """Return a trial as text."""
     lines = wrapped_table(list(_rows(view)), terminal_width())
-    return "\n".join([f"{view.agent} {view.version}".rstrip() + f": {view.outcome}", *chain(*lines)])
+    return "\n".join([f"{view.agent} {view.version}".rstrip() + f": {_end_words(view)}", *chain(*lines)])
+
+
+def _end_words(view: AgentTrial) -> str:
+    """Return how the trial ended. An outage is no limit, though a run waits for both."""
+    return "out of reach" if view.failure == ParkReason.OUTAGE else view.outcome
 
 
 def _rows(view: AgentTrial) -> Iterator[tuple[str, str]]:
@@ -137,7 +143,7 @@ def _rows(view: AgentTrial) -> Iterator[tuple[str, str]]:
 def _judgement(view: AgentTrial) -> Iterator[tuple[str, str]]:
     meaning = _MEANING[OutcomeKind(view.outcome)] if view.outcome in _MEANING else _STOPPED
     kind = f" ({view.failure})" if view.failure else ""
-    yield "judged", f"{view.outcome}{kind}: {meaning}"
+    yield "judged", f"{_end_words(view)}{kind}: {meaning}"
     if view.why:
         yield "why", one_line(view.why, _CHARS)
 

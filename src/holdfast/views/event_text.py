@@ -15,6 +15,7 @@ import msgspec
 from holdfast.core.event_codec import encode_event
 from holdfast.core.events import (
     AgentsReattached,
+    AttemptBlocked,
     AttemptDone,
     AttemptFailed,
     AttemptLimited,
@@ -27,6 +28,7 @@ from holdfast.core.events import (
     MergeRefused,
     PauseRequested,
     PlanAmended,
+    ProviderShut,
     RunBlocked,
     StageGateFailed,
     TaskEvent,
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
 _LAST_LINE_CHARS = 100
 _REASON_CHARS = 180
 _REMARKS_CHARS = 300
+_WAY_OUT_CHARS = 480
+"""An error and what a person can do about it: the second is at the end."""
 _SENTENCES = {
     "RunStarted": "run {run} begins at {base:.12}",
     "RunRestored": "state rebuilt from git",
@@ -153,7 +157,8 @@ def event_sentence(event: Event) -> str:
         fields["reason"] = _short_reason(event.reason)
     sentence = _SENTENCES.get(type(event).__name__)
     words = _name_in_words(event) if sentence is None else sentence.format_map(fields)
-    return with_run_numbers(one_line(words, width=200) + _remarks(event) + _last_line(event))
+    width = _WAY_OUT_CHARS if isinstance(event, AttemptBlocked | ProviderShut) else 200
+    return with_run_numbers(one_line(words, width) + _remarks(event) + _last_line(event))
 
 
 def _remarks(event: Event) -> str:

@@ -77,6 +77,8 @@ def outage_words(provider: str, parked: Parked, now: float, probe: str) -> str:
     """Return an outage in words: `anthropic unreachable since 14:03 (12 min), next try at 14:16:20: API Error: 503`."""
     minutes = max(0, int((now - parked.since) / _MINUTE_S))
     lasted = f"{minutes} min" if minutes else "less than a minute"
-    then = f"{probe} tries it now" if probe else f"next try at {time_of_day(parked.until)}"
+    then = f"next try at {time_of_day(parked.until)}" if parked.until > now else "the next try is due"
+    if probe:
+        then = f"{probe} tries it now"
     error = f": {one_line(parked.error, _ERROR_CHARS)}" if parked.error else ""
     return f"{provider} unreachable since {time_of_day(parked.since)[:5]} ({lasted}), {then}{error}"

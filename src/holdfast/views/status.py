@@ -13,8 +13,10 @@ from holdfast.core.ids import short_name
 from holdfast.core.people import taken_words
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import Origin, RunRow, TaskRow
+from holdfast.core.provider_limits import probe_of
 from holdfast.core.state import RunState
 from holdfast.core.status import (
+    FailureKind,
     Gate,
     NetworkAccess,
     RunStatus,
@@ -144,8 +146,9 @@ class StageView(msgspec.Struct, frozen=True, kw_only=True):
 class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     """One task. `progress` also counts the task's steps, `reported` is what its agent reports while it works.
 
-    `liveness` and `activity` describe a working agent, `waiting_until` a task that waits for a limit. `question` is what its
-    agent asked and nobody has answered, `obstacle` what a working agent says keeps it.
+    `liveness` and `activity` describe a working agent, `waiting_until` a task that waits for a limit; once that time
+    has come, `waiting_for` says for what. `failure` is how its last attempt failed. `question` is what its agent asked and nobody
+    has answered, `obstacle` what a working agent says keeps it.
     """
 
     id: str
@@ -160,6 +163,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     liveness: Liveness | None = None
     activity: str | None = None
     waiting_until: str | None = None
+    waiting_for: str | None = None
+    failure: FailureKind | None = None
     tokens: int | None = None
     cost_usd: float | None = None
     spending: Spending = Spending()
@@ -365,6 +370,8 @@ def _task(
         liveness=liveness(row, sign, now) if running and sign is not None else None,
         activity=(row.latest.activity or None) if running else None,
         waiting_until=_waiting_until(state, row),
+        waiting_for=_waiting_for(state, row, now),
+        failure=row.failures[-1].kind if row.failures else None,
         tokens=spending.tokens,
         cost_usd=spending.cost_usd,
         spending=spending,
@@ -380,6 +387,15 @@ def _waiting_until(state: RunState, row: TaskRow) -> str | None:
     if parked is None or row.status is not TaskStatus.WAITING_LIMIT:
         return None
     return timestamp(parked.until)
+
+
+def _waiting_for(state: RunState, row: TaskRow, now: float) -> str | None:
+    """Return what a task waits for whose provider may be tried again: another task's agent does that first."""
+    parked = state.row.parked.get(row.latest.provider)
+    if parked is None or row.status is not TaskStatus.WAITING_LIMIT or parked.until > now:
+        return None
+    probe = probe_of(state, row.latest.provider)
+    return f"the try of {probe}" if probe else "its next try, which is due"
 
 
 def _standing(row: TaskRow, need: NeedOfTask | None) -> str:

@@ -8,15 +8,18 @@ from itertools import chain
 from pathlib import Path
 
 from holdfast.core.ids import with_run_numbers
-from holdfast.core.status import RunStatus, SandboxLevel, SandboxMechanism, TaskStatus
+from holdfast.core.status import FailureKind, RunStatus, SandboxLevel, SandboxMechanism, TaskStatus
 from holdfast.reporting.displayed_status import QueuePlace
 from holdfast.reporting.needs_you import NeedOfTask
+from holdfast.reporting.run_ending import INTERRUPTED
 from holdfast.views.spending_text import SpendingColumns, agents_table, spending_words
 from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
 from holdfast.views.text import count, duration, one_line, paragraph, percent, titled_table, when
 
 _STUCK_NAMED = 6
 _REASON_LINES = 12
+_REASON_CHARS = 480
+"""An error and what a person can do about it: the second is at the end."""
 _NO_RUN = (
     "No run here yet. `holdfast init` writes a starter plan, `holdfast run` starts it.\n"
     "If there was one, `holdfast rebuild` restores it from git."
@@ -96,7 +99,7 @@ def _header(run: RunView, view: StatusView, width: int) -> Iterator[str]:
     )
     if spent := spending_words(metrics.spending):
         yield f"  {spent}"
-    if run.held_by:
+    if run.held_by or run.ending in INTERRUPTED:  # else the reason of its rest names them
         for provider in view.providers:
             yield from paragraph(provider.words, width, "  ") if provider.reason == "outage" else ()
     removed = ", removed since" if run.branch_removed else ""
@@ -117,7 +120,7 @@ def _reason(reason: str, width: int) -> Iterator[str]:
     """Yield why a run rests, with the lines of output that may belong to it."""
     for line in reason.splitlines()[:_REASON_LINES]:
         indent = "  " + " " * (len(line) - len(line.lstrip()))
-        yield from paragraph(with_run_numbers(one_line(line, 300)), width, indent)
+        yield from paragraph(with_run_numbers(one_line(line, _REASON_CHARS)), width, indent)
 
 
 def _needs(needs: Sequence[NeedOfTask]) -> Iterator[str]:
@@ -166,6 +169,8 @@ def _tasks(tasks: Sequence[TaskView], width: int) -> Iterator[str]:
 
 def _at_work(task: TaskView) -> str:
     """Return what a working agent does, or how long a task waits; empty for any other task."""
+    if task.waiting_for:
+        return f"waits for {task.waiting_for}"
     if task.waiting_until:
         return f"until {when(task.waiting_until)}"
     if task.liveness is None:
@@ -216,18 +221,33 @@ def _ways_to_continue(run: RunView, view: StatusView) -> Iterator[str]:
         return
     for need in view.needs_you:
         yield f"`{need.command}` {need.does};"
-    stuck = [task.id for task in view.tasks if task.status is TaskStatus.ABANDONED]
+    abandoned = [task for task in view.tasks if task.status is TaskStatus.ABANDONED]
+    stuck = [task.id for task in abandoned]
     if stuck:
         others = f" ({', '.join(stuck[1:_STUCK_NAMED])} too)" if stuck[1:] else ""
         yield f"`holdfast inspect {run.id} {stuck[0]}` shows why {stuck[0]} failed{others};"
         yield f"`holdfast retry {run.id} {stuck[0]}` runs it again, `holdfast skip {run.id} {stuck[0]}` skips it;"
+    yield from _ways_to_finish(run, abandoned)
     if view.way_out:
         yield view.way_out
         return
     if stuck or view.needs_you:
         yield f"then `holdfast resume {run.id}` continues."
         return
+    if f"`holdfast resume {run.id}`" in run.detail:
+        return
     if run.status is RunStatus.BLOCKED:
         yield f"`holdfast resume {run.id}` tries again."
         return
     yield f"`holdfast resume {run.id}` continues."
+
+
+def _ways_to_finish(run: RunView, abandoned: Sequence[TaskView]) -> Iterator[str]:
+    """Yield what helps a task whose agents do not say that they are done: its work may be whole."""
+    unfinished = [task for task in abandoned if task.failure is FailureKind.UNFINISHED]
+    for task in unfinished[:1]:
+        yield f"`holdfast take {run.id} {task.id}` hands you its work, which may be whole;"
+        yield (
+            f"if its model never writes the closing line: `closing_line: false` for {task.agent} under `agents:` in the plan, "
+            f"`holdfast amend {run.id}`;"
+        )

@@ -240,6 +240,55 @@ def test_a_provider_that_refuses_us_blocks_at_once_and_says_what_to_do(
     assert run.state().tasks["t1"].charged == 0
 
 
+@pytest.mark.parametrize(
+    ("table", "event", "way_out"),
+    [
+        (
+            'model = "x-9"',
+            refused(404, "no such model"),
+            "Set `model` (now x-9) in `[one]` of .holdfast/agents.toml; then `holdfast resume",
+        ),
+        (
+            "",
+            refused(404, "no such model"),
+            "Write `agents: {one: {preset: one, model: NAME}}` into the plan, `holdfast amend",
+        ),
+        (
+            'env = {ANTHROPIC_API_KEY = "wrong"}',
+            refused(401, "invalid x-api-key"),
+            "Correct ANTHROPIC_API_KEY in `env` of `[one]` of .holdfast/agents.toml; then `holdfast resume",
+        ),
+        (
+            "",
+            refused(402, "no money. " * 60),
+            "`agent:` in the plan and `holdfast amend 01-try-it`; for this task only `holdfast retry 01-try-it t --agent NAME`",
+        ),
+    ],
+)
+def test_the_way_out_names_the_place_where_the_cause_is_set(
+    tmp_path: Path, table: str, event: dict[str, Any], way_out: str
+) -> None:
+    """The agent's table if that sets it, else the plan as it must be written. No long text of a provider hides it."""
+    project = Project.create(tmp_path / "p")
+    (tmp_path / "script").write_text(f"{say(event)}; exit 1")
+    _add_claude(project, table, tmp_path / "script")
+    run = trial(project, "t", agents={}, agent="one", known=["one"])
+    assert run.execute() is RunStatus.BLOCKED
+    [ended] = run.of_kind(ev.AttemptBlocked)
+    assert way_out in ended.error
+    assert ".." not in ended.error
+    assert len(ended.error) < 400
+
+
+def _add_claude(project: Project, table: str, script: Path) -> None:
+    """Give the project an agent `one`, which runs a script and has further keys."""
+    (project.path / ".holdfast").mkdir()
+    (project.path / ".holdfast" / "agents.toml").write_text(
+        f"[one]\npreset = 'claude'\ncommand = ['sh', '{script}']\nprompt = 'file'\n"
+        f"errors = {{ model = ['no such model'] }}\n{table}\n"
+    )
+
+
 def test_an_agent_that_goes_on_after_its_key_was_refused_is_ended(tmp_path: Path) -> None:
     """Its own retries are no sign of life: without the agent's end the task blocks, long before it counts as silent."""
     never = Fifo(tmp_path / "never")

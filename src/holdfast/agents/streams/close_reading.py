@@ -36,7 +36,8 @@ class UnreadKind:
 class CloseReading:
     """What a whole output told. `troubles` are all that were seen, also those that the agent got over.
 
-    `events` and `plain` count its lines. A plain line is no event; `beside` are the first of those that told nothing.
+    `events` and `plain` count its lines. A plain line is no event; `beside` are the first of those that told nothing,
+    `last_beside` is the last of them.
     """
 
     summary: StreamSummary = field(default_factory=StreamSummary)
@@ -45,6 +46,7 @@ class CloseReading:
     events: int = 0
     plain: int = 0
     beside: list[str] = field(default_factory=list)
+    last_beside: str = ""
     unread: dict[str, UnreadKind] = field(default_factory=dict)
 
     def take(self, seen: Observation) -> None:
@@ -58,7 +60,8 @@ class CloseReading:
     def note_unread(self, line: str, event: dict[str, Any] | None) -> None:
         """Add a line that told nothing."""
         if event is None:
-            self.beside += [line[:_EXAMPLE_CHARS]] if len(self.beside) < _PLAIN_SHOWN else []
+            self.last_beside = line[:_EXAMPLE_CHARS]
+            self.beside += [self.last_beside] if len(self.beside) < _PLAIN_SHOWN else []
             return
         kind = _kind_of(event)
         known = self.unread.setdefault(kind, UnreadKind(kind, 0, line[:_EXAMPLE_CHARS]))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import time
 from pathlib import Path
 
 import msgspec
 
-from holdfast.agents.invocation import way_out_for_root
 from holdfast.agents.presets import Preset
 from holdfast.agents.reset_times import reset_time
 from holdfast.core import events as ev
@@ -20,10 +18,10 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.provider_limits import park_provider, park_unreachable
 from holdfast.core.status import FailureKind, NetworkAccess, ParkReason
 from holdfast.errors import HoldfastError
+from holdfast.runner.attempts.way_out import with_way_out
 from holdfast.runner.context import RunContext
 
 _MESSAGE_CHARS = 300
-_REFUSES_ROOT = re.compile(r"cannot be used with root")
 _SHUTS = (FailureKind.AUTH, FailureKind.CREDIT, FailureKind.ENVIRONMENT)
 """What no other task of the same provider escapes: refused credentials, missing credit, and a program that cannot be executed."""
 
@@ -163,10 +161,9 @@ def attempt_blocked(
 ) -> list[ev.Event]:
     """Return the events of an attempt that needs a person. What every task would meet shuts the provider for all of them."""
     failure = outcome.failure or FailureKind.PERMISSION
-    fix = f"{_allowing(exit_)}; then `holdfast resume {context.run}`"
+    error = f"{outcome.error}. {_allowing(exit_)}; then `holdfast resume {context.run}`"
     if not is_kept_from_provider(exit_):
-        fix = way_out(context, task.latest.agent, failure, outcome.error, agent)
-    error = f"{outcome.error}. {fix}"
+        error = with_way_out(context, task.latest.agent, failure, outcome.error, agent, task.id)
     ended = ev.AttemptBlocked(
         task=task.id,
         attempt=task.attempt,
@@ -198,33 +195,6 @@ def setup_blocked(task: TaskRow, error: HoldfastError) -> ev.AttemptBlocked:
 def provider_shut(provider: str, error: str, agent: str = "") -> ev.ProviderShut:
     """Return the event that shuts a provider which refuses us, or only the `agent` whose model it refuses."""
     return ev.ProviderShut(provider=provider, words=f"{agent or provider}: {error}", agent=agent)
-
-
-def way_out(context: RunContext, name: str, failure: FailureKind, error: str, agent: Preset | None) -> str:
-    """Return what a person can do about what an agent of this name met, as a sentence."""
-    then = f"then `holdfast resume {context.run}`"
-    if failure is FailureKind.AUTH:
-        key = f", or set {agent.keys[0]}" if agent is not None and agent.keys else ""
-        return f"Log in with {name or 'the agent'}{key}; {then}"
-    if failure is FailureKind.CREDIT:
-        return f"Top up the account of {name or 'the agent'}, or name another agent; {then}"
-    if failure is FailureKind.MODEL:
-        return _way_out_of_model(context, name)
-    if failure is FailureKind.ENVIRONMENT:
-        return f"Install it, or correct the plan and `holdfast amend {context.run}`; {then}"
-    if agent is not None and agent.not_as_root and _REFUSES_ROOT.search(error):
-        for_root = way_out_for_root(agent)
-        return f"{for_root[0].upper()}{for_root[1:]}; {then}"
-    return f"Allow it in the agent's own settings or by `args:` of its entry in `agents:`, or skip the task; {then}"
-
-
-def _way_out_of_model(context: RunContext, name: str) -> str:
-    entry = context.state.plan.agents.get(name)
-    asked = f" (now {entry.model})" if entry is not None and entry.model else ""
-    return (
-        f"Set `model:` of {name} under `agents:`{asked}, `holdfast amend {context.run}`;"
-        f" then `holdfast resume {context.run}`"
-    )
 
 
 def _written_at(brief: Path, exit_: Exit) -> float:

@@ -20,7 +20,7 @@ from holdfast.core.projection import TaskRow
 from holdfast.core.provider_limits import available_agent
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
-from holdfast.core.status import RUN_IS_OVER, AttemptKind, TaskStatus
+from holdfast.core.status import RUN_IS_OVER, AttemptKind, ParkReason, TaskStatus
 from holdfast.fleet.protocol import Fleet, LaunchKey
 from holdfast.journal.protocol import JournalReader, StoredRun
 from holdfast.repo.repository import Repository
@@ -61,7 +61,6 @@ _BY_STATUS = {
     TaskStatus.VERIFIED: (ResumeAction.LAND, "verified; it waits in the merge queue"),
     TaskStatus.FAILED: (ResumeAction.REDO, "failed; a fresh agent repairs it"),
     TaskStatus.BLOCKED: (ResumeAction.WAIT, "it needs a task that was abandoned"),
-    TaskStatus.WAITING_LIMIT: (ResumeAction.RUN, "it waits for a usage limit"),
 }
 
 
@@ -169,12 +168,26 @@ def _preview_task(
         return TaskPreview(task.id, ResumeAction.WAIT, f"it {need.words}; `{need.command}`")
     if task.status is TaskStatus.BLOCKED:
         return TaskPreview(task.id, ResumeAction.REDO, "it needed you; an agent tries again")
-    if shown is TaskStatus.WAITING_LIMIT and available_agent(state, task, state.row.clock) is not None:
-        return TaskPreview(task.id, ResumeAction.RUN, "its usage limit is over")
+    if shown is TaskStatus.WAITING_LIMIT:
+        return TaskPreview(task.id, ResumeAction.RUN, _wait_words(state, task))
     if shown is TaskStatus.FAILED and task.set_aside:
         why = f"failed; it {start_again(task)}; what it had done is kept"
         return TaskPreview(task.id, ResumeAction.REDO, why)
     return TaskPreview(task.id, *_BY_STATUS[shown])
+
+
+def _wait_words(state: RunState, task: TaskRow) -> str:
+    """Return what a task waits for: the end of a limit, or that a provider can be reached again."""
+    provider = task.latest.provider
+    parked = state.row.parked.get(provider)
+    over = available_agent(state, task, state.row.clock) is not None
+    if parked is not None and parked.reason is ParkReason.OUTAGE:
+        return (
+            f"{provider} was out of reach; it is tried again"
+            if over
+            else f"it waits: {provider} is out of reach"
+        )
+    return "its usage limit is over" if over else "it waits for a usage limit"
 
 
 def _preview_given(task: TaskRow) -> TaskPreview:

@@ -36,7 +36,6 @@ from holdfast.runner.attempts.attempt_events import (
     provider_parked,
     provider_shut,
     provider_unreachable,
-    way_out,
 )
 from holdfast.runner.attempts.reports import (
     clean,
@@ -46,6 +45,7 @@ from holdfast.runner.attempts.reports import (
     reported_spending,
 )
 from holdfast.runner.attempts.stream_listener import LISTEN_S, StreamListener, gets_nowhere
+from holdfast.runner.attempts.way_out import with_way_out
 from holdfast.runner.context import RunContext
 from holdfast.runner.launch import placeholders, wait_or_stop, workspace_launch
 from holdfast.runner.verification.checks import ChecksStopped, run_to_end
@@ -294,7 +294,7 @@ def _provider_gone(
         case FailureKind.OUTAGE:
             return provider_unreachable(context, provider, ended, heard, probed=probed)
         case FailureKind.AUTH | FailureKind.CREDIT | FailureKind.MODEL:
-            words = f"{outcome.error}. {way_out(context, name, outcome.failure, outcome.error, agent)}"
+            words = with_way_out(context, name, outcome.failure, outcome.error, agent)
             return provider_shut(provider, words, name if outcome.failure is FailureKind.MODEL else "")
     return None
 
