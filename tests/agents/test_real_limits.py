@@ -97,4 +97,4 @@ def test_a_real_agent_that_reached_its_own_limit_is_not_done(stage: BuildProject
     assert here.execute() == 1
     assert here.exit_of("a").code == 0
     assert here.attempts() == [("failed", "agent")]
-    assert "LimitsExceeded" in cli("status").out
+    assert "LimitsExceeded" in cli.task("a")["error"]
