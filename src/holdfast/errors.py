@@ -123,9 +123,9 @@ def nearest(word: str, known: Collection[str]) -> str:
     return folded[found[0]] if found else ""
 
 
-def did_you_mean(word: str, known: Collection[str]) -> str:
+def did_you_mean(word: str, known: Collection[str], listed_max: int = _LISTED_MAX) -> str:
     """Return the end of a message that offers the nearest known word, or else lists the known ones."""
     if guess := nearest(word, known):
         return f"; did you mean {quoted(guess)}?"
-    listed = ", ".join(sorted(known)[:_LISTED_MAX])
-    return f"; known: {listed}{', …' if len(known) > _LISTED_MAX else ''}" if listed else ""
+    listed = ", ".join(sorted(known)[:listed_max])
+    return f"; known: {listed}{', …' if len(known) > listed_max else ''}" if listed else ""

@@ -397,6 +397,25 @@ def test_people_elsewhere_are_told_that_a_run_waits(tmp_path: Path) -> None:
     assert "at its limit" in waiting["reason"]
 
 
+def test_an_outage_that_several_agents_meet_is_told_once(tmp_path: Path) -> None:
+    """Each task has its own line; that of the provider would say the same four times."""
+    here = tmp_path / "at-work"
+    here.mkdir()
+    all_at_work = f"touch {here}/$HOLDFAST_TASK; until [ $(ls {here} | wc -l) = 4 ]; do sleep 0.05; done"
+    cli = Cli.of(
+        tmp_path / "p",
+        *({"id": name, "prompt": "x"} for name in "abcd"),
+        agent="c",
+        agents={"c": claude(f"{all_at_work}; {say(refused(503))}; exit 1")},
+        limits={"jobs": 4, "on_limit": "stop", "limit_wait": "1h"},
+    )
+    told = cli("run", "--yes").out.splitlines()
+    assert len([line for line in told if "attempt 1 does not reach anthropic" in line]) == 4
+    assert (
+        len([line for line in told if "  anthropic is unreachable since" in line and line[0].isdigit()]) == 1
+    )
+
+
 def test_people_elsewhere_are_told_once_of_an_outage_that_lasts_and_not_of_a_short_one(
     tmp_path: Path,
 ) -> None:

@@ -142,6 +142,19 @@ def test_an_unknown_key_offers_the_nearest_known_one() -> None:
     assert message.endswith('tasks[0].neds: unknown key "neds"; did you mean "needs"?')
 
 
+def test_a_check_is_called_verify() -> None:
+    """Another word for a key is refused, and the key is offered."""
+    message = _error(SHORT + "tasks: [{id: a, run: [x], check: make}]")
+    assert message.endswith('unknown key "check"; did you mean "verify"?')
+
+
+def test_an_unknown_key_without_a_near_one_gets_all_that_are_known() -> None:
+    """Whoever looks for a key finds it there: the list has no end that is cut off."""
+    message = _error(SHORT + "tasks: [{id: a, run: [x], zzzzzz: 1}]")
+    assert message.endswith(", verify")
+    assert "…" not in message
+
+
 def test_an_unknown_way_to_resume_offers_the_nearest_known_one() -> None:
     """On a task and on an agent alike."""
     task = _error(SHORT + "tasks: [{id: a, run: [x], resume: clear}]")

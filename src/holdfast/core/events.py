@@ -222,6 +222,7 @@ class ProviderParked(Event, frozen=True):
     `until` is the wall time at which the limit should end, for a later runner. `hits` counts the limits since work last
     went well through this provider; `words` is for people. `reckoned`: a new runner only shortened the wait. An outage lasts
     `since` that wall time, `began` on the run's clock, with `error` as its last words; `tell`: it lasts so long that people are told.
+    `same_wait`: another agent met what this runner has told already.
     """
 
     provider: str
@@ -237,6 +238,7 @@ class ProviderParked(Event, frozen=True):
     began: float = 0.0
     error: str = ""
     tell: bool = False
+    same_wait: bool = False
 
 
 class ProviderAnswered(Event, frozen=True):

@@ -361,13 +361,17 @@ def variable_fault(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One key of a record: its type, its help for editors, and the struct field it fills (`into`)."""
+    """One key of a record: its type, its help for editors, and the struct field it fills (`into`).
+
+    `other_names` are words that people write in its place: they are refused, and the key is offered.
+    """
 
     type: FieldType
     help: str
     required: bool = False
     into: str = ""
     default: Any = None
+    other_names: tuple[str, ...] = ()
 
     @property
     def schema(self) -> Schema:
@@ -397,9 +401,16 @@ class RecordType:
                 good = field.type.read(part, (*at, key), problems)
                 read |= {field.into or key: good} if good is not None else {}
             elif not problems.full:
-                problems.add((*at, key), f"unknown key {quoted(key)}{did_you_mean(key, self.fields)}")
+                problems.add((*at, key), f"unknown key {quoted(key)}{self._meant_by(key)}")
         self._check_missing(value, at, problems)
         return read
+
+    def _meant_by(self, key: str) -> str:
+        """Return the key that was probably meant, by its other names or its letters, else all keys."""
+        known = next((name for name, field in self.fields.items() if key in field.other_names), "")
+        return (
+            f"; did you mean {quoted(known)}?" if known else did_you_mean(key, self.fields, len(self.fields))
+        )
 
     def _check_missing(self, value: dict[str, Any], at: Where, problems: Problems) -> None:
         for key, field in self.fields.items():

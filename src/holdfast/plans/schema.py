@@ -46,6 +46,7 @@ VERSION = FormatVersion("holdfast", "plan", 1)
 _LIMITS = Limits()
 _ID = text(ID_PATTERN)
 _IDS = texts(_ID)
+_CHECKS_TOO = ("check", "checks", "test", "tests")
 _CHECKS = texts(single=True)
 # A plan can only ask for one: that there is none is the user's decision.
 _SANDBOX_LEVELS = tuple(str(level) for level in SandboxLevel if level is not SandboxLevel.OFF)
@@ -111,7 +112,8 @@ AGENT = RecordType(
             "Variables added to the agent's environment.",
         ),
         "fallback": Field(
-            text(), "The agent that works in its place while this one's provider is at a limit."
+            text(),
+            "The agent that works in its place while this one's provider is at a limit or out of reach.",
         ),
         "pass_env": Field(
             _VARIABLES,
@@ -123,7 +125,7 @@ AGENT = RecordType(
         "closing_line": Field(
             BOOLEAN,
             "Whether this agent's work counts as done only if its last message ends with a line that its brief asks for. "
-            "Default: the preset's.",
+            "Default: the preset's, or that of its stream's agent.",
         ),
         "resume": Field(
             choice(get_args(ResumeMode)),
@@ -299,7 +301,9 @@ TASK = RecordType(
         "validators": Field(list_of(VALIDATOR), "Who scores the work after the checks."),
         "gate": Field(share(1.0), "The mean score, from 0 to 1, that the validators must give.", default=0.8),
         "files": Field(texts(), "Deliverables: relative paths that must exist when the task ends."),
-        "verify": Field(_CHECKS, "Checks of this task: shell lines, run in its workspace."),
+        "verify": Field(
+            _CHECKS, "Checks of this task: shell lines, run in its workspace.", other_names=_CHECKS_TOO
+        ),
         "acceptance": Field(
             texts(single=True), "What must be true when the task is done, in words for the agent."
         ),
@@ -365,7 +369,9 @@ PLAN = RecordType(
         ),
         "workspace": Field(WORKSPACE, "What makes a workspace ready for an agent, and for checks."),
         "verify": Field(
-            _CHECKS, "Checks for every task: shell lines, run in its workspace and on the merged tree."
+            _CHECKS,
+            "Checks for every task: shell lines, run in its workspace and on the merged tree.",
+            other_names=_CHECKS_TOO,
         ),
         "task_list": Field(
             TASK_LIST,

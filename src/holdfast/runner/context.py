@@ -124,6 +124,8 @@ class RunContext:
     """Where an agent was seen to have made its home ready, by the file that is locked meanwhile."""
     home_turns: dict[Path, asyncio.Lock] = field(default_factory=dict)
     """Whose turn it is to be the first agent in a home."""
+    outages_told: dict[str, float] = field(default_factory=dict)
+    """Until when, by the wall clock, each provider is waited for whose outage this runner has told."""
     parsed: set[str] = field(default_factory=set)
     """The blobs in which no syntax error was found."""
     workspaces: TaskWorkspaces = field(init=False)

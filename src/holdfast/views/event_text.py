@@ -28,6 +28,7 @@ from holdfast.core.events import (
     MergeRefused,
     PauseRequested,
     PlanAmended,
+    ProviderParked,
     ProviderShut,
     RunBlocked,
     StageGateFailed,
@@ -139,6 +140,8 @@ def event_sentence(event: Event) -> str:
     """Return an event in words, as one line; empty if it gets no line."""
     if isinstance(event, AgentsReattached):
         return _reattached(event)
+    if isinstance(event, ProviderParked) and event.same_wait:
+        return ""  # told by the first one that met it
     if isinstance(event, AttemptLost) and event.cause == "deletion":
         then = f"a fresh agent continues from {event.carry[:12]}" if event.carry else "the task starts again"
         return f"{event.task}: the workspace of attempt {event.attempt} was deleted; {then}, no attempt is charged"

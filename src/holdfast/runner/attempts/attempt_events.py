@@ -139,11 +139,15 @@ def provider_unreachable(
     parked = park_unreachable(context.state, provider, token, error, wall, context.clock(), probed=probed)
     if parked.reason is ParkReason.LIMIT:
         return parked
+    # Several may meet it before the first of them is recorded, so the state does not tell.
+    same_wait = not probed and context.outages_told.get(provider, 0.0) > wall
+    if not same_wait:
+        context.outages_told[provider] = parked.until
     since = time.strftime("%H:%M", time.localtime(parked.since))
     words = (
         f"{provider} is unreachable since {since}, next try at {_when(parked)}: {error or 'no reason given'}"
     )
-    return msgspec.structs.replace(parked, words=words[:_MESSAGE_CHARS])
+    return msgspec.structs.replace(parked, words=words[:_MESSAGE_CHARS], same_wait=same_wait)
 
 
 def _when(parked: ev.ProviderParked) -> str:
