@@ -36,6 +36,10 @@ class StreamDialect(ABC):
         """Return what a line tells that is no event, beside what the preset's patterns find in it."""
         return ()
 
+    def is_quoted(self) -> bool:
+        """Tell whether the plain line that was read last is not the agent's own: what a tool printed, or the task."""
+        return False
+
     @abstractmethod
     def log(self, event: dict[str, Any]) -> Iterable[LogEntry]:
         """Return how one event reads for people; nothing for an event that tells them nothing, or is unknown."""
