@@ -24,6 +24,13 @@ def qwen(said: str, usage: dict[str, int]) -> bytes:
     return stream(before, {"type": "assistant", "message": message}, result)
 
 
+def uncounted(said: str) -> bytes:
+    """Return a stream of Qwen 0.15 with a provider that counts no tokens; it ends with this message."""
+    message = {"id": "1", "usage": {}, "content": [{"type": "text", "text": said}]}
+    result = {"type": "result", "subtype": "success", "is_error": False, "result": said}
+    return stream({"type": "assistant", "message": message}, result)
+
+
 def opencode(*reasons: str) -> bytes:
     """Return a stream of opencode whose steps ended for these reasons."""
     start = {"type": "step_start", "part": {}}
@@ -51,6 +58,19 @@ def test_brackets_that_could_be_the_models_own_words_are_no_last_word() -> None:
     """A message with tokens is no proof of a failure, but the work does not land on it."""
     told = heard(qwen(f"The log said {SAID}", TOKENS), "qwen")
     assert (told.trouble, told.finished) == (None, False)
+
+
+@pytest.mark.parametrize("before", ["I made it log ", "The log says:\n", "It prints `", 'He wrote "'])
+def test_brackets_in_the_models_words_are_no_limit_where_the_provider_counts_no_tokens(before: str) -> None:
+    """Nothing is parked for a sentence that quotes an error; but the work does not land on it either."""
+    told = heard(uncounted(f"{before}[API Error: 429 rate limit]"), "qwen")
+    assert (told.trouble, told.finished) == (None, False)
+
+
+@pytest.mark.parametrize("before", ["", "I will begin by", "Done."])
+def test_brackets_alone_or_right_after_a_cut_answer_are_a_failed_request(before: str) -> None:
+    """So Qwen tells it where the provider counts no tokens, too: no space is between."""
+    assert heard(uncounted(f"{before}[API Error: 429 rate limit]"), "qwen").trouble is AgentTrouble.LIMIT
 
 
 def test_a_last_message_of_qwen_without_tokens_is_no_last_word() -> None:
