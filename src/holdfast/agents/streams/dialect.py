@@ -14,6 +14,9 @@ from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core.observations import AgentTrouble, LogEntry, Observation, TroubleSeen, Usage
 from holdfast.core.projection import Spent
 
+_MILLISECONDS_MIN = 1e11
+"""In seconds this would be in the year 5138."""
+
 
 class StreamDialect(ABC):
     """The meaning of one agent's events. One object reads one stream, from its beginning.
@@ -95,6 +98,12 @@ def number(value: Any, *path: str) -> float:
     except OverflowError:
         return 0.0
     return amount if math.isfinite(amount) and amount > 0 else 0.0
+
+
+def wall_time(value: Any, *path: str) -> float:
+    """Return the wall time at a path of keys, which may be in milliseconds; 0 if there is none."""
+    found = number(value, *path)
+    return found / 1000 if found >= _MILLISECONDS_MIN else found
 
 
 def count(value: Any, *names: str) -> int:
