@@ -247,8 +247,8 @@ def probe_answered(state: RunState, provider: str, clock: float) -> list[ev.Prov
 
     A wait that began since then has its time: some are answered, and others are not.
     """
-    parked = state.row.parked.get(provider)
-    if parked is None or parked.not_before > clock:
+    _, new_wait = _wait_so_far(state, provider, clock)
+    if new_wait:
         return []
     return [replace(event, provisional=True) for event in provider_answered(state, provider)]
 
