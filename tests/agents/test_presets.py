@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.agents.invocation import Placeholders, invoke_agent
 from holdfast.agents.presets import agent_names, builtin_presets, find_agent, missing_credentials, presets_of
+from holdfast.core.observations import AgentTrouble
 from holdfast.core.plan import AgentSpec
 from holdfast.errors import HoldfastError
 from holdfast.process.programs import ask_program
@@ -182,3 +183,45 @@ def test_a_program_that_does_not_answer_is_ended(tmp_path: Path) -> None:
 def test_a_program_that_is_not_there_has_no_version() -> None:
     """Nothing is raised for a program that cannot be run."""
     assert ask_program(["no-such-agent-here", "--version"], 5.0).code == -1
+
+
+HARMLESS = (
+    "Disk quota exceeded (os error 122)",
+    "EDQUOT: disk quota exceeded, write",
+    "max_tokens must be at least 512",
+    "MCP server github timed out after 30 seconds",
+    "MCP error -32000: Connection closed",
+    "MCP client for docs failed to start: error sending request: connection refused (ECONNREFUSED)",
+    *(f"settings.json has an error in line {number}" for number in (401, 402, 403, 404, 429, 500, 529)),
+    "wrote 503 files in 543 ms",
+    "FileNotFoundError: [Errno 2] No such file or directory: 'a.py'",
+    "the process was terminated by signal 15",
+)
+
+
+@pytest.mark.parametrize("sentence", HARMLESS)
+@pytest.mark.parametrize("name", sorted(builtin_presets()))
+def test_an_error_of_the_machine_or_of_a_setting_is_not_the_providers(name: str, sentence: str) -> None:
+    """It fails the attempt, which is charged: nobody waits for it, and no provider is parked or shut."""
+    patterns = builtin_presets()[name].error_patterns()
+    assert patterns.of_error(sentence) is AgentTrouble.ERROR
+    assert patterns.of_line(sentence) is None
+
+
+SAID = (
+    "{} whatever follows",
+    "unexpected status {}",
+    "[API Error: {} whatever follows]",
+    "Error code: {} - whatever follows",
+    'Internal error {{"details":"{} whatever follows"}}',
+    "it failed (HTTP {}).",
+)
+
+
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("name", [name for name, one in builtin_presets().items() if one.errors])
+def test_the_status_of_a_request_is_known_by_the_words_around_it(name: str, said: str) -> None:
+    """A number alone could be anything: a line, a count, a limit of tokens."""
+    patterns = builtin_presets()[name].error_patterns()
+    assert patterns.of_error(said.format(401)) is AgentTrouble.AUTH
+    assert patterns.of_error(said.format(429)) is AgentTrouble.LIMIT

@@ -1,9 +1,11 @@
-"""How readers tell a failed request from an end: Qwen's brackets and log, opencode's steps, Gemini's last word, aider's lines."""
+"""How readers tell a failed request from an end: Qwen's brackets and log, opencode's steps, Gemini's last word, the lines of aider and mini-swe-agent."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
+
+import pytest
 
 from holdfast.core.observations import AgentTrouble
 from tests.agents.recordings import heard
@@ -20,6 +22,13 @@ def qwen(said: str, usage: dict[str, int]) -> bytes:
     message = {"id": "2", "usage": usage, "content": [{"type": "text", "text": said}]}
     result = {"type": "result", "subtype": "success", "is_error": False, "result": said, "usage": TOKENS}
     return stream(before, {"type": "assistant", "message": message}, result)
+
+
+def uncounted(said: str) -> bytes:
+    """Return a stream of Qwen 0.15 with a provider that counts no tokens; it ends with this message."""
+    message = {"id": "1", "usage": {}, "content": [{"type": "text", "text": said}]}
+    result = {"type": "result", "subtype": "success", "is_error": False, "result": said}
+    return stream({"type": "assistant", "message": message}, result)
 
 
 def opencode(*reasons: str) -> bytes:
@@ -49,6 +58,19 @@ def test_brackets_that_could_be_the_models_own_words_are_no_last_word() -> None:
     """A message with tokens is no proof of a failure, but the work does not land on it."""
     told = heard(qwen(f"The log said {SAID}", TOKENS), "qwen")
     assert (told.trouble, told.finished) == (None, False)
+
+
+@pytest.mark.parametrize("before", ["I made it log ", "The log says:\n", "It prints `", 'He wrote "'])
+def test_brackets_in_the_models_words_are_no_limit_where_the_provider_counts_no_tokens(before: str) -> None:
+    """Nothing is parked for a sentence that quotes an error; but the work does not land on it either."""
+    told = heard(uncounted(f"{before}[API Error: 429 rate limit]"), "qwen")
+    assert (told.trouble, told.finished) == (None, False)
+
+
+@pytest.mark.parametrize("before", ["", "I will begin by", "Done."])
+def test_brackets_alone_or_right_after_a_cut_answer_are_a_failed_request(before: str) -> None:
+    """So Qwen tells it where the provider counts no tokens, too: no space is between."""
+    assert heard(uncounted(f"{before}[API Error: 429 rate limit]"), "qwen").trouble is AgentTrouble.LIMIT
 
 
 def test_a_last_message_of_qwen_without_tokens_is_no_last_word() -> None:
@@ -102,3 +124,30 @@ def test_an_error_of_aider_is_its_last_word_unless_it_commits() -> None:
 def test_a_turn_of_aider_that_received_nothing_is_no_end() -> None:
     """It prints what was sent also when the model did not answer."""
     assert not heard(b"Tokens: 602 sent, 0 received. Cost: $0.0 message, $0.0 session.\n", "aider").finished
+
+
+RULE = "─" * 80
+REFUSED = "openai.AuthenticationError: Error code: 401 - Incorrect API key provided: x"
+LATER = "litellm.exceptions.RateLimitError: Rate limit reached, try again in 20h"
+STEP = "mini-swe-agent (step 3, $0.10):"
+
+
+@pytest.mark.parametrize("heading", ["System:", "User:", "Tool:", STEP])
+@pytest.mark.parametrize("error", [REFUSED, LATER])
+def test_errors_that_mini_swe_agent_quotes_are_not_its_own(heading: str, error: str) -> None:
+    """A task, a tool's traceback and what the model says stand below headings: nothing is searched there."""
+    quoted = f"{RULE}\n\n{STEP}\nI run the tests.\n\n{heading}\n<returncode>\n1\n<output>\n{error}\n"
+    assert heard(quoted.encode(), "mini-swe-agent").trouble is None
+
+
+def test_an_error_below_the_rule_that_mini_swe_agent_draws_is_its_own() -> None:
+    """It draws one before it asks the model."""
+    asked = f"{STEP}\nI run the tests.\n\nTool:\n<output>\nok\n\n{RULE}\n\n"
+    assert heard(f"{asked}{REFUSED}\n".encode(), "mini-swe-agent").trouble is AgentTrouble.AUTH
+    assert heard(f"{asked}Exit:\n{REFUSED}\n".encode(), "mini-swe-agent").trouble is AgentTrouble.AUTH
+
+
+def test_an_error_before_the_first_heading_of_mini_swe_agent_is_its_own() -> None:
+    """It may fail while it starts."""
+    started = f"This is mini-swe-agent version 2.4.6.\n{REFUSED}\n"
+    assert heard(started.encode(), "mini-swe-agent").trouble is AgentTrouble.AUTH

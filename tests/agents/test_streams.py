@@ -93,9 +93,10 @@ def test_what_the_model_says_is_never_taken_for_a_limit() -> None:
     assert heard(f"I see: {said}\n".encode(), "aider").trouble is None
 
 
-def test_a_rejected_rate_limit_event_carries_its_reset_time() -> None:
-    """The best signal of all is a number."""
-    event = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 1794790000}}
+@pytest.mark.parametrize("resets_at", [1794790000, 1794790000000])
+def test_a_rejected_rate_limit_event_carries_its_reset_time(resets_at: int) -> None:
+    """The best signal of all is a number, in seconds or in milliseconds."""
+    event = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": resets_at}}
     told = heard(lines(event), "claude")
     assert (told.trouble, told.until) == (AgentTrouble.LIMIT, 1794790000.0)
 

@@ -17,7 +17,6 @@ from holdfast.core.plan import AgentProvider, Limits, Plan, Task, Validator
 from holdfast.core.projection import Parked, RunRow, Spent, decode_run_row, encode_row
 from holdfast.core.provider_limits import (
     KNOWN_WAIT_MAX_S,
-    LONG_OUTAGE_S,
     default_wait,
     park_provider,
     park_unreachable,
@@ -26,7 +25,6 @@ from holdfast.core.provider_limits import (
 from holdfast.core.reconcile import reconcile
 from holdfast.core.state import RunState
 from holdfast.core.status import FailureKind, ParkReason, RunStatus, TaskStatus
-from holdfast.reporting.notifications import notification_of
 from tests.core.builders import ATTACHED, begin, done, failed, plan, settle, start, task
 
 WALL = 1_800_000_000.0
@@ -132,37 +130,6 @@ def _outage(state: RunState, clock: float, *, probed: bool, wall: float = WALL) 
     parked = park_unreachable(state, "p", "token", "503", wall + clock, clock, probed=probed)
     state.apply(parked)
     return parked
-
-
-def test_only_a_probe_makes_the_wait_in_an_outage_longer() -> None:
-    """Agents that were at work when it began meet the same outage; ten minutes is the longest wait."""
-    state, clock = _two(), 0.0
-    assert [_outage(state, at, probed=False).hits for at in (0.0, 5.0, 40.0, 90.0)] == [1, 1, 1, 1]
-    waits = []
-    for _ in range(8):
-        clock = state.row.parked["p"].not_before
-        waits.append(_outage(state, clock, probed=True).wait_s)
-    least = (30, 60, 120, 240, 480, 600, 600, 600)
-    assert all(wait <= found <= 1.1 * wait for wait, found in zip(least, waits, strict=True))
-
-
-def test_people_are_told_of_an_outage_once_it_lasts_and_when_it_is_over() -> None:
-    """Not of one that may be over in a minute, and never twice of the same; the time of day has no say in it."""
-    state = _two()
-    told = []
-    for turn in range(9):
-        clock = state.row.parked["p"].not_before if turn else 0.0
-        event = _outage(state, clock, probed=bool(turn), wall=WALL - 86400.0 * turn)
-        told += [clock + event.wait_s] * event.tell
-    assert len(told) == 1
-    assert LONG_OUTAGE_S <= told[0] < 2 * LONG_OUTAGE_S
-    [answered] = provider_answered(state, "p")
-    state.apply(answered)
-    assert isinstance(answered, ev.ProviderAnswered)
-    assert (answered.tell, state.row.parked, provider_answered(state, "p")) == (True, {}, [])
-    note = notification_of(answered, state)
-    assert note is not None
-    assert (note.event, note.reason) == ("outage", "p answers again")
 
 
 def test_an_outage_is_no_reason_to_forget_a_limit() -> None:

@@ -30,8 +30,8 @@ FAULTS = (
     "append on a full disk", "effect on a full disk", "work uncollected on a full disk", "resumed on a full disk",
     "append of a stale runner refused", "effect of a stale runner refused",
     "clock jump", "clock jump while dead", "suspend",
-    "limit", "limit of a validator", "outage", "outage of a validator", "outage told", "probe", "answered", "session lost",
-    "model refused", "needs person", "work waits", "refused",
+    "limit", "limit of a validator", "outage", "outage of a validator", "outage told", "probe", "answered",
+    "outage after an answer", "session lost", "model refused", "needs person", "work waits", "refused",
     "amended under a runner", "amendment refused", "decided PlanAmended", "retried with a hint",
     "branch had moved", "branch deleted", "commit by somebody", "commit lost", "rewind by somebody",
     "rewind under a runner", "squash by somebody", "journal rebuilt", "decided RunAdopted", "decided RunAbandoned",
@@ -52,6 +52,7 @@ FAULTS_OF_THE_BRANCH = (
 NEVER_OTHERWISE = {
     "decide.py: '; '.join(obstacles(state, now)) was never False": "the last resort of a message",
     "reconcile.py: facts.branch.tip was never False": "only a preview sees a branch that is gone with its commit",
+    "provider_limits.py: new_wait was never True": "simulated agents end before; `test_provider_limits_in_outages.py` has it",
 }
 """Conditions that come out one way in any whole run, and why they are there."""
 

@@ -242,11 +242,15 @@ class ProviderParked(Event, frozen=True):
 
 
 class ProviderAnswered(Event, frozen=True):
-    """The agent that tried first was answered: the others may start. `tell`: people were told of the outage that is over."""
+    """The agent that tried first was answered: the others may start. `tell`: people were told of the outage that is over.
+
+    `provisional`: it has only begun to work. The outage is remembered until an attempt ends otherwise than in it.
+    """
 
     provider: str
     words: str = ""
     tell: bool = False
+    provisional: bool = False
 
 
 class ProviderShut(Event, frozen=True):

@@ -92,6 +92,7 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `probe`: then one agent tries first, and the others wait for what it finds. An outage lasts `since` that wall time, and
     `began` at that time on the run's clock; it ended the last agent with `error`, and people were `told` of it if it lasts.
+    `answered`: it is in nobody's way, but not proven to be over; the next one is the same outage.
     """
 
     until: float = 0.0
@@ -106,6 +107,7 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     began: float = 0.0
     error: str = ""
     told: bool = False
+    answered: bool = False
 
 
 class Halt(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from zlib import crc32
 
+from msgspec.structs import replace
+
 from holdfast.core import events as ev
 from holdfast.core.plan import AgentProvider
 from holdfast.core.projection import Parked, TaskRow
@@ -205,14 +207,14 @@ def park_unreachable(
 ) -> ev.ProviderParked:
     """Return the event that parks a provider which could not be reached.
 
-    Only a probe (`probed`) makes the wait longer: agents that were at work when the outage began meet the same one. A limit
-    that is being waited for stays one: its end is known better.
+    Only a probe (`probed`), or whoever meets it after an answer, makes the wait longer: agents that were at work when the
+    outage began meet the same one. A limit that is being waited for stays one: its end is known better.
     """
     before, left = _wait_so_far(state, provider, clock)
     again = before.reason is ParkReason.OUTAGE
     if left and not again:
         return _parked_again(provider, before, left, clock)
-    hits = before.hits + probed if again else 1
+    hits = before.hits + (probed or before.answered) if again else 1
     if probed or not left:
         wait = default_wait(hits, OUTAGE_WAIT_SHARE * state.plan.limits.limit_wait_s, OUTAGE_WAIT_MAX_S)
         left = max(left, wait + _jitter(token, wait))
@@ -232,12 +234,23 @@ def park_unreachable(
     )
 
 
-def provider_answered(state: RunState, provider: str) -> list[ev.Event]:
-    """Return the event of a provider that answered its probe, if others wait for that."""
+def provider_answered(state: RunState, provider: str) -> list[ev.ProviderAnswered]:
+    """Return the event of a provider through which work went well, if others wait for its answer."""
     parked = state.row.parked.get(provider)
     if parked is None or not parked.probe:
         return []
     return [ev.ProviderAnswered(provider=provider, words=f"{provider} answers again", tell=parked.told)]
+
+
+def probe_answered(state: RunState, provider: str, clock: float) -> list[ev.ProviderAnswered]:
+    """Return the event of a provider that answers a probe which is still at work, if others wait for that.
+
+    A wait that began since then has its time: some are answered, and others are not.
+    """
+    _, new_wait = _wait_so_far(state, provider, clock)
+    if new_wait:
+        return []
+    return [replace(event, provisional=True) for event in provider_answered(state, provider)]
 
 
 def default_wait(hits: int, first_s: float, most_s: float = WAIT_MAX_S) -> float:

@@ -181,11 +181,19 @@ def _provider_parked(run: RunRow, event: ev.ProviderParked) -> None:
 
 
 def _provider_answered(run: RunRow, event: ev.ProviderAnswered) -> None:
-    """An outage is over. A limit may return at once: how often it was reached is kept until work goes well."""
+    """Nobody waits any longer. A limit or an outage may return at once: how often it was met is kept until work goes well."""
     before = run.parked.get(event.provider)
     run.parked = {name: parked for name, parked in run.parked.items() if name != event.provider}
     if before is not None and before.reason is ParkReason.LIMIT:
         run.parked[event.provider] = replace(before, probe=False)
+    elif before is not None and event.provisional:
+        run.parked[event.provider] = Parked(
+            hits=before.hits,
+            reason=before.reason,
+            since=before.since,
+            began=before.began,
+            answered=True,
+        )
 
 
 def _provider_shut(run: RunRow, event: ev.ProviderShut) -> None:

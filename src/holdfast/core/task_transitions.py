@@ -117,13 +117,25 @@ def _attempt_done(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptD
     add_time(run, task, event.duration_s)
     task.commits.append(AttemptCommit(attempt=event.attempt, commit=event.head, kind=attempt.kind))
     # Work went well through this provider, and with this model: its next limit is a first one again.
-    if attempt.provider in run.parked:
-        run.parked = {name: parked for name, parked in run.parked.items() if name != attempt.provider}
+    _forget_parked(run, attempt.provider)
     if attempt.agent in run.shut_agents:
         run.shut_agents = {name: shut for name, shut in run.shut_agents.items() if name != attempt.agent}
 
 
+def _forget_parked(run: RunRow, provider: str) -> None:
+    if provider in run.parked:
+        run.parked = {name: parked for name, parked in run.parked.items() if name != provider}
+
+
+def _end_answered_outage(run: RunRow, task: TaskRow) -> None:
+    """Forget an outage of an attempt's provider that was answered: the attempt did not end in it."""
+    provider = task.latest.provider
+    if provider in run.parked and run.parked[provider].answered:
+        _forget_parked(run, provider)
+
+
 def _attempt_failed(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptFailed) -> None:
+    _end_answered_outage(run, task)
     _fail(task, event.failure, event.error, event.detail, tree=event.tree)
     _leave_session(task, event.carry or event.set_aside)
     # Nothing may build on a resolution that dropped a side: the next agent sees the conflict again.
@@ -171,6 +183,7 @@ def _attempt_blocked(run: RunRow, limits: Limits, task: TaskRow, event: ev.Attem
 
 
 def _attempt_asked(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptAsked) -> None:
+    _end_answered_outage(run, task)
     _end_uncharged(run, task, event)
 
 

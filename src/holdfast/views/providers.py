@@ -69,7 +69,7 @@ def _waited_for(state: RunState, name: str, parked: Parked, now: float) -> Provi
 def outages(state: RunState) -> Iterator[tuple[str, Parked, str]]:
     """Yield the providers that are out of reach, each with the task whose agent finds out just now, if any."""
     for name, parked in state.row.parked.items():
-        if parked.reason is ParkReason.OUTAGE:
+        if parked.reason is ParkReason.OUTAGE and not parked.answered:
             yield name, parked, probe_of(state, name)
 
 

@@ -66,9 +66,8 @@ def reason_now(state: RunState, now: float) -> str:
     Whoever stopped it, and the limits of providers, stay the reason until it is resumed.
     """
     row = state.row
-    recorded = (
-        row.status is not RunStatus.BLOCKED or row.stopping or row.parked or row.reason == NOTHING_STARTS
-    )
+    parked = any(not one.answered for one in row.parked.values())
+    recorded = row.status is not RunStatus.BLOCKED or row.stopping or parked or row.reason == NOTHING_STARTS
     return row.reason if recorded else "; ".join(obstacles(state, now))
 
 
@@ -384,7 +383,7 @@ def _task(
 
 def _waiting_until(state: RunState, row: TaskRow) -> str | None:
     parked = state.row.parked.get(row.latest.provider)
-    if parked is None or row.status is not TaskStatus.WAITING_LIMIT:
+    if parked is None or parked.answered or row.status is not TaskStatus.WAITING_LIMIT:
         return None
     return timestamp(parked.until)
 

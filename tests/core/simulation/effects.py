@@ -199,7 +199,7 @@ def _reason_to_halt(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgen
 def _reports(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> list[ev.Event]:
     """Return what a runner hears and saves in the middle of an attempt."""
     world, name, number = runner.world, task.id, task.attempt
-    events = observations(runner, task) + providers.answered(runner, task)
+    events = [*observations(runner, task), *providers.answered(runner, task, done=False)]
     cost = 2.0 if world.random() < 0.2 else 0.01
     events.append(
         ev.ProgressReported(task=name, attempt=number, progress=world.random() * 100, cost_usd=cost)
@@ -265,7 +265,7 @@ def _collect(runner: SimulatedRunner, task: TaskRow, agent: SimulatedAgent) -> l
         done, failure = False, FailureKind.NO_CHANGE
     if done:
         ended = ev.AttemptDone(task=name, attempt=number, token=token, head=commit, tree=tree)
-        return [*providers.answered(runner, task), ended]
+        return [*providers.answered(runner, task, done=True), ended]
     return [
         ev.AttemptFailed(
             task=name,

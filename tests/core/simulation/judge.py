@@ -16,11 +16,19 @@ from holdfast.core.facts import Presence
 from holdfast.core.invariants import Evidence, Violation, replacements, violations
 from holdfast.core.people import waits_for_person
 from holdfast.core.plan import Plan
-from holdfast.core.projection import TaskRow, encode_row
+from holdfast.core.projection import Parked, TaskRow, encode_row
 from holdfast.core.reconcile import reconcile
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
-from holdfast.core.status import TASK_IS_SETTLED, AttemptKind, BaseStatus, FailureKind, RunStatus, TaskStatus
+from holdfast.core.status import (
+    TASK_IS_SETTLED,
+    AttemptKind,
+    BaseStatus,
+    FailureKind,
+    ParkReason,
+    RunStatus,
+    TaskStatus,
+)
 from holdfast.core.task_transitions import IllegalEventError
 from tests.core.builders import queues
 from tests.core.simulation.repository import NO_WORK, SimulatedWork
@@ -288,12 +296,14 @@ class Judge:
         """Fold all events and compare with what was stored, each time that somebody read it and at the end."""
         state = RunState(journal.first_plan, first_row(journal.first))
         count, landed, left = self.world.rows.count, set[str](), dict[str, SimulatedWork]()
+        answered: dict[str, Parked] = {}
         for number, events in enumerate(journal.appends, start=1):
             try:
                 for event in events:
                     count(state, event)
                     if type(event) in _CONCERNS_WORK:
                         self._check_work(state, event, landed, left)
+                    self._check_outage(state, event, answered)
                     state.apply(event)
             except IllegalEventError as error:
                 self.violated(8, f"the journal's events contradict each other: {error}")
@@ -330,6 +340,22 @@ class Judge:
             commit = getattr(event, _LEAVES[kind])
             if commit and getattr(event, "failure", None) is not FailureKind.SIDE_LOST:
                 left[event.task] = work.get(commit, NO_WORK)
+
+    def _check_outage(self, state: RunState, event: ev.Event, answered: dict[str, Parked]) -> None:
+        """After first words an outage is the same one, and counted on, until an attempt ends otherwise."""
+        match event:
+            case ev.ProviderParked(provider=provider, reason=ParkReason.OUTAGE):
+                before = answered.pop(provider, None)
+                if before is not None and (event.since != before.since or event.hits <= before.hits):
+                    self.violated(14, f"the outage of {provider} was forgotten before it was over")
+            case ev.ProviderAnswered(provider=provider, provisional=True):
+                parked = state.row.parked[provider]
+                if parked.reason is ParkReason.OUTAGE:
+                    answered[provider] = parked
+            case ev.ProviderParked() | ev.ProviderAnswered() | ev.ProviderShut():
+                answered.pop(event.provider, None)
+            case ev.AttemptDone() | ev.AttemptFailed() | ev.AttemptAsked():
+                answered.pop(state.tasks[event.task].latest.provider, None)
 
     def _check_started(
         self, state: RunState, event: ev.AttemptStarted, landed: set[str], left: dict[str, SimulatedWork]

@@ -9,7 +9,13 @@ from msgspec.structs import replace
 from holdfast.core import events as ev
 from holdfast.core.plan import Validator
 from holdfast.core.projection import TaskRow
-from holdfast.core.provider_limits import park_provider, park_unreachable, provider_answered, provider_of
+from holdfast.core.provider_limits import (
+    park_provider,
+    park_unreachable,
+    probe_answered,
+    provider_answered,
+    provider_of,
+)
 from holdfast.core.status import FailureKind, ParkReason
 
 if TYPE_CHECKING:
@@ -60,7 +66,9 @@ def _parked(runner: SimulatedRunner, provider: str, token: str, resets_in: float
 
 
 def _unreachable(runner: SimulatedRunner, provider: str, token: str, *, probed: bool) -> ev.ProviderParked:
-    wall = runner.machine.wall
+    wall, before = runner.machine.wall, runner.state.row.parked.get(provider)
+    if before is not None and before.answered:
+        runner.world.met("outage after an answer")
     parked = park_unreachable(runner.state, provider, token, "503", wall, runner.clock, probed=probed)
     runner.world.judge.parked(parked)
     if parked.tell:
@@ -68,9 +76,15 @@ def _unreachable(runner: SimulatedRunner, provider: str, token: str, *, probed: 
     return replace(parked, words=parked.words or "outage")
 
 
-def answered(runner: SimulatedRunner, task: TaskRow) -> list[ev.Event]:
-    """Return that a provider answered the agent that was to find out, if it was one."""
-    found = provider_answered(runner.state, task.latest.provider) if task.latest.probes else []
+def answered(runner: SimulatedRunner, task: TaskRow, *, done: bool) -> list[ev.ProviderAnswered]:
+    """Return that a provider answered the agent that was to find out, if it was one: it is `done`, or still at work."""
+    provider = task.latest.provider
+    if not task.latest.probes:
+        return []
+    if done:
+        found = provider_answered(runner.state, provider)
+    else:
+        found = probe_answered(runner.state, provider, runner.clock)
     if found:
         runner.world.met("answered")
     return found

@@ -134,6 +134,43 @@ def test_plain_output_without_trouble_tells_after_a_while_that_the_provider_answ
     assert [one.probes for one in run.recorded(ev.AttemptStarted)] == [False, False, True, False]
 
 
+def _answered_then_down(run: Trial, at: Fifo, on: Fifo, times: int) -> str:
+    """Execute a run whose agent reports `at` its first words, `times` times as a probe; return how the run ended.
+
+    It goes on to fail when its answer is on record.
+    """
+    runner = start_runner(run)
+    for turn in range(times + 1):
+        at.wait()
+        while len(run.recorded(ev.ProviderAnswered)) < turn:
+            assert runner.poll() is None
+        on.release()
+    return runner.communicate()[0].decode().strip()
+
+
+def _late(tmp_path: Path, times: int) -> tuple[Fifo, Fifo, str]:
+    """Return a script that is answered, gets no further, some times, and then works."""
+    at, on, then = Fifo(tmp_path / "at"), Fifo(tmp_path / "on"), WORK
+    for number in range(times):
+        late = f"{say(answers())}; {at.give}; {on.take}; {DOWN}"
+        then = once(tmp_path / f"late-{number}", late, then)
+    return at, on, then
+
+
+def test_an_outage_that_comes_late_in_each_attempt_is_waited_out_longer_each_time(tmp_path: Path) -> None:
+    """The first words of a probe let the others start. They do not end the outage: only an attempt that ends otherwise does."""
+    at, on, script = _late(tmp_path, 5)
+    limits = {"limit_wait": 0.2, "attempts": 2}
+    run = trial(Project.create(tmp_path / "p"), "t", agents={"a": claude(script)}, limits=limits)
+    assert _answered_then_down(run, at, on, 4) == "completed"
+    parked = run.recorded(ev.ProviderParked)
+    assert [one.hits for one in parked] == [1, 2, 3, 4, 5]
+    assert all(one.wait_s >= 0.05 * 2 ** (one.hits - 1) for one in parked)
+    assert len({one.since for one in parked}) == 1
+    assert (run.state().tasks["t"].charged, run.stored().row.parked) == (0, {})
+    assert run.violations() == []
+
+
 def test_a_fallback_takes_over_in_an_outage(tmp_path: Path) -> None:
     """As with limits: tasks of a provider that is out of reach start on another agent, at once."""
     agents = {"a": claude(DOWN, fallback="b"), "b": {"command": ["sh", "-c", work()]}}

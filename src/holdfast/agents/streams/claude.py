@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.agents.streams import log_entries as entries
-from holdfast.agents.streams.dialect import StreamDialect, at, count, mapping, number, rows, text
+from holdfast.agents.streams.dialect import StreamDialect, at, count, mapping, number, rows, text, wall_time
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core import observations as obs
 from holdfast.core.projection import Spent
@@ -153,7 +153,7 @@ def _rate_limit(info: dict[str, Any]) -> Iterator[obs.Observation]:
     if text(info, "status") != "rejected" or info.get("isUsingOverage") is True:
         yield obs.Activity()
         return
-    until = number(info, "resetsAt") or number(info, "resets_at")
+    until = wall_time(info, "resetsAt") or wall_time(info, "resets_at")
     kind = text(info, "rateLimitType") or text(info, "rate_limit_type") or "usage"
     yield obs.TroubleSeen(
         obs.AgentTrouble.LIMIT, f"the {kind.replace('_', ' ')} limit is reached", until or None

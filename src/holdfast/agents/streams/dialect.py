@@ -14,6 +14,9 @@ from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core.observations import AgentTrouble, LogEntry, Observation, TroubleSeen, Usage
 from holdfast.core.projection import Spent
 
+_MILLISECONDS_MIN = 1e11
+"""In seconds this would be in the year 5138."""
+
 
 class StreamDialect(ABC):
     """The meaning of one agent's events. One object reads one stream, from its beginning.
@@ -37,6 +40,10 @@ class StreamDialect(ABC):
     def read_plain(self, line: str) -> Iterable[Observation]:  # noqa: ARG002 - most have no such lines
         """Return what a line tells that is no event, beside what the preset's patterns find in it."""
         return ()
+
+    def is_quoted(self) -> bool:
+        """Tell whether the plain line that was read last is not the agent's own: what a tool printed, or the task."""
+        return False
 
     @abstractmethod
     def log(self, event: dict[str, Any]) -> Iterable[LogEntry]:
@@ -93,6 +100,12 @@ def number(value: Any, *path: str) -> float:
     except OverflowError:
         return 0.0
     return amount if math.isfinite(amount) and amount > 0 else 0.0
+
+
+def wall_time(value: Any, *path: str) -> float:
+    """Return the wall time at a path of keys, which may be in milliseconds; 0 if there is none."""
+    found = number(value, *path)
+    return found / 1000 if found >= _MILLISECONDS_MIN else found
 
 
 def count(value: Any, *names: str) -> int:

@@ -20,6 +20,9 @@ from holdfast.core.observations import (
 
 _STEP = re.compile(r"mini-swe-agent \(step \d+, \$(\d+\.\d\d)\):")
 _RESULT = "Tool:"
+_QUOTES = ("System:", "User:", _RESULT)
+_RULE = re.compile("─{20,}")
+"""What it draws before it asks the model: its own errors are below."""
 _EXIT = "Exit:"
 _SAVED = "Saved trajectory to"
 _GAVE_UP = {
@@ -37,9 +40,18 @@ class MiniSweAgentStream(PlainDialect):
 
     ends_with_words = False
     _exit: list[str] | None = None
+    _quoted = False
+
+    def is_quoted(self) -> bool:
+        """Tell whether the line that was read last is the task's, the model's or a tool's."""
+        return self._quoted
 
     def read_plain(self, line: str) -> Iterator[Observation]:
         """Yield what one line tells."""
+        if line in _QUOTES or _STEP.fullmatch(line):
+            self._quoted = True
+        elif _RULE.fullmatch(line):
+            self._quoted = False
         if step := _STEP.fullmatch(line):
             self._exit = None
             yield Activity(tool="bash")

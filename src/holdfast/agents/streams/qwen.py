@@ -21,6 +21,7 @@ from holdfast.core.observations import (
 )
 
 _FAILED = "[API Error: "
+_BEFORE_QUOTE = frozenset(" \t\n`\"'(*")
 _TOKENS = ("input_tokens", "output_tokens", "total_tokens")
 _REQUEST = re.compile(
     r"\[log_\w+(?:, retryOf: log_\w+)?\] "
@@ -34,7 +35,8 @@ class QwenStream(ClaudeStream):
 
     Version 0.15 then calls the whole a success and ends with status 0. A message that ends in such brackets and has
     tokens could be the model's own words, or those of a provider that counts while it answers: it is no last word. Nor is a
-    message without tokens after others that had some: its answer broke off.
+    message without tokens after others that had some: its answer broke off. Where no message has any, only brackets that are
+    the whole message, or follow what was said without a space, tell of a failure.
 
     The result has the tokens of the whole session, of which earlier attempts had their part.
     """
@@ -88,10 +90,11 @@ class QwenStream(ClaudeStream):
         said = [text(part, "text").rstrip() for part in rows(message, "content")]
         last = said[-1] if said else ""
         found = last.rfind(_FAILED) if last.endswith("]") else -1
-        counted = count(mapping(message, "usage"), *_TOKENS)
-        self._in_doubt = (found >= 0) if counted else self._counted
-        self._counted = self._counted or counted > 0
-        self._request_error = last[found:] if found >= 0 and not counted else ""
+        counted = count(mapping(message, "usage"), *_TOKENS) > 0
+        is_quote = found > 0 and not self._counted and last[found - 1] in _BEFORE_QUOTE
+        self._in_doubt = found >= 0 or (self._counted and not counted)
+        self._counted = self._counted or counted
+        self._request_error = "" if found < 0 or counted or is_quote else last[found:]
 
     def _as_it_went(self, event: dict[str, Any]) -> dict[str, Any]:
         """Return the event, or, if it calls a failed request a success, what newer versions say in its place."""

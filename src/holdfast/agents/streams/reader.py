@@ -149,7 +149,8 @@ class StreamReader(_LineReader[Observation]):
     def _read_plain(self, line: str) -> Iterable[Observation]:
         if self._dialect is not None:
             yield from self._dialect.read_plain(line)
-        yield from plain_line(line, self._patterns)
+        if self._dialect is None or not self._dialect.is_quoted():
+            yield from plain_line(line, self._patterns)
 
 
 class LogReader(_LineReader[LogEntry]):

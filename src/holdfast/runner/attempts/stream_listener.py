@@ -19,7 +19,7 @@ from holdfast.core.facts import Presence
 from holdfast.core.observations import AgentTrouble, StreamSummary
 from holdfast.core.plan import Limits
 from holdfast.core.projection import Spent, TaskRow
-from holdfast.core.provider_limits import provider_answered
+from holdfast.core.provider_limits import probe_answered
 from holdfast.core.status import FailureKind
 from holdfast.fleet.protocol import Fleet, LaunchKey
 from holdfast.runner.attempts.start import agent_of_attempt
@@ -211,7 +211,7 @@ def gets_nowhere(listener: StreamListener, limits: Limits) -> bool:
     return time.monotonic() - listener.troubled_since >= patience_s
 
 
-def _answered(context: RunContext, task: TaskRow, listener: StreamListener) -> list[ev.Event]:
+def _answered(context: RunContext, task: TaskRow, listener: StreamListener) -> list[ev.ProviderAnswered]:
     """Return the event of a provider that answered the agent which was to find out, once its stream shows it.
 
     Plain output shows nothing but trouble: if none comes for as long as an agent may try to get past it, there is none.
@@ -222,7 +222,7 @@ def _answered(context: RunContext, task: TaskRow, listener: StreamListener) -> l
     plain = not listener.heard.has_last_word and untroubled_s >= context.state.plan.limits.limit_patience_s
     if not (plain or listener.heard.shows_work):
         return []
-    return provider_answered(context.state, task.latest.provider)
+    return probe_answered(context.state, task.latest.provider, context.clock())
 
 
 def _halt(task: TaskRow, failure: FailureKind, error: str, *, for_run: bool = False) -> ev.AttemptHalted:
