@@ -53,7 +53,7 @@ def test_a_silent_agent_is_said_to_have_been_silent(ended: Cli) -> None:
 
 MESSAGE = {"type": "item.completed", "item": {"type": "agent_message", "text": "I write the file."}}
 COMMAND_RUN = {"type": "item.started", "item": {"type": "command_execution", "command": "make test"}}
-SCRIPT = f"{say(THREAD, MESSAGE, COMMAND_RUN)}; echo x > $HOLDFAST_TASK.txt; {say(DONE)}"
+SCRIPT = f"{say(THREAD, COMMAND_RUN, MESSAGE)}; echo x > $HOLDFAST_TASK.txt; {say(DONE)}"
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> Cli:
 
 def test_an_event_stream_is_shown_as_people_read_it(spoken: Cli) -> None:
     """Messages, tools, the end; the run need not be named."""
-    assert spoken("logs", "spoken").out == "I write the file.\n> run: make test\n= done\n"
+    assert spoken("logs", "spoken").out == "> run: make test\nI write the file.\n= done\n"
 
 
 def test_raw_logs_are_the_bytes_of_the_stream(spoken: Cli) -> None:
@@ -77,8 +77,8 @@ def test_raw_logs_are_the_bytes_of_the_stream(spoken: Cli) -> None:
     lines = spoken("logs", "1", "spoken", "--raw").out.splitlines()
     assert [msgspec.json.decode(line)["type"] for line in lines] == [
         "thread.started",
-        "item.completed",
         "item.started",
+        "item.completed",
         "turn.completed",
     ]
 
@@ -86,21 +86,21 @@ def test_raw_logs_are_the_bytes_of_the_stream(spoken: Cli) -> None:
 def test_programs_get_each_entry_as_json(spoken: Cli) -> None:
     """With its task and attempt; plain output has entries, too."""
     entries = [msgspec.json.decode(line) for line in spoken("logs", "--json").out.splitlines()]
-    assert entries[0] == {
+    assert entries[1] == {
         "task": "spoken",
         "attempt": 1,
         "kind": "message",
         "text": "I write the file.",
         "detail": "",
     }
-    assert [entry["kind"] for entry in entries] == ["message", "tool", "end", "plain", "plain"]
+    assert [entry["kind"] for entry in entries] == ["tool", "message", "end", "plain", "plain"]
 
 
 def test_without_a_task_all_of_them_are_shown_with_their_names(spoken: Cli) -> None:
     """One after the other, each line with its task before it."""
     assert spoken("logs").out.splitlines() == [
-        "spoken | I write the file.",
         "spoken | > run: make test",
+        "spoken | I write the file.",
         "spoken | = done",
         "loud | one",
         "loud | two",

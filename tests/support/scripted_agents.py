@@ -13,6 +13,7 @@ from tests.support.repositories import Project
 from tests.support.runs import Trial, sh
 
 THREAD = {"type": "thread.started", "thread_id": "T-1"}
+SAID = {"type": "item.completed", "item": {"type": "agent_message", "text": "It is done."}}
 DONE = {"type": "turn.completed", "usage": {"input_tokens": 90, "output_tokens": 10}}
 
 
@@ -74,7 +75,7 @@ def once(marker: Path, first: str, then: str) -> str:
 
 def work(name: str = "$HOLDFAST_TASK") -> str:
     """Return shell text that does a task well."""
-    return f"{say(THREAD)}; echo done > {name}.txt; {say(DONE)}"
+    return f"{say(THREAD)}; echo done > {name}.txt; {say(SAID, DONE)}"
 
 
 def judged_by(agent: str) -> dict[str, Any]:
