@@ -47,10 +47,6 @@ _WORDS = {
     FailureKind.AGENT: "failed",
 }
 
-_OF_OPENHANDS = ("rate-limit", "late-bad-key", "late-overflow", "refusal")
-NOT_RECORDED = {f"openhands-{case}" for case in CASES if case not in _OF_OPENHANDS}
-"""What no recording shows yet. Only ever shortened."""
-
 
 def recorded_agents() -> dict[str, dict[str, str]]:
     """Return the recordings of each agent by their cases; an older version is an agent of its own."""

@@ -68,6 +68,8 @@ PARTICULAR: dict[str, RecordedEnding] = {
     "droid-late-server-error.jsonl": STALLED,
     "openhands-rate-limit.jsonl": STALLED,
     "openhands-usage-limit.jsonl": STALLED,
+    "openhands-server-error.jsonl": STALLED,
+    "openhands-refused.jsonl": STALLED,
     "pi-usage-limit.jsonl": STALLED,
     "pi-late-usage-limit.jsonl": STALLED,
     # Qwen repeats a request without credit as one at a rate limit, and says no more than the status for a long time.

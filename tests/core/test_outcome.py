@@ -127,6 +127,7 @@ LINE = "HOLDFAST: task T1 is done, attempt 1"
     [
         (LINE, True),
         (f"All of it works.\n\n**{LINE}**\n", True),
+        (f"_{LINE}_", True),
         (f"Done.\n\n```\n{LINE}\n```\n", True),
         (f"Done.\n> `{LINE}`. ✅\n---", True),
         (f"I could not finish, so I do not write {LINE}", False),

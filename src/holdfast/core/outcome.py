@@ -116,7 +116,7 @@ _HALTS = {
     FailureKind.MODEL: OutcomeKind.BLOCKED,
 }
 
-_AROUND = re.compile(r"^\W+|[\W_]+$")
+_AROUND = re.compile(r"^[\W_]+|[\W_]+$")
 """What models put around a line that they were shown: Markdown, quotes, a full stop, an emoji."""
 _NO_LAST_WORD = "the agent ended without its last word: its work may be half done"
 _NOT_CLOSED = "the agent's last message does not end with the closing line that its brief asks for: its work may be half done"
