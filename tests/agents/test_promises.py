@@ -157,7 +157,8 @@ def test_a_real_agent_goes_on_with_its_own_session(agent: RealAgent, stage: Buil
     here = stage({"a": Script(WORK, fault=fault, times=times, after=1, resets_in_s=1)})
     here.plan(agent, task("a"))
     assert here.execute("run", "--yes", "--native-resume") == 0, here.log("a")
-    assert [outcome for outcome, _ in here.attempts()] == ["limited", "landed"]
+    first, last = [outcome for outcome, _ in here.attempts()]
+    assert (first in ("limited", "outage"), last) == (True, "landed")
     first, second = here.sessions()
     assert first == second != ""
     assert conversations(here, agent) == 1

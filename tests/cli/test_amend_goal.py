@@ -13,6 +13,7 @@ import pytest
 from tests.support.command import Cli, Done, eventually, is_alive, on_terminal
 from tests.support.repositories import Project
 from tests.support.runs import Fifo
+from tests.support.scripted_agents import FINISHED, say
 
 RUN = "01-web-shop"
 GOAL = "also add rate limiting"
@@ -64,7 +65,9 @@ class Shop:
     def planner(self, script: str) -> None:
         """Let the planner run this script; it finds the plan in `plan.yaml`."""
         program = self.root / "bin" / "claude"
-        program.write_text(f"#!/bin/sh\necho x >> {self.root}/calls\ncat > {self.root}/brief\n{script}")
+        program.write_text(
+            f"#!/bin/sh\necho x >> {self.root}/calls\ncat > {self.root}/brief\n{script}\n{say(FINISHED)}\n"
+        )
         program.chmod(0o755)
 
     def answers(self, plan: str) -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.support.command import Cli, Done, eventually, is_alive
 from tests.support.repositories import Project
 from tests.support.runs import Fifo
+from tests.support.scripted_agents import FINISHED, say
 
 GOAL = "Add a greeting"
 
@@ -32,7 +33,7 @@ class Planner:
         program = root / "bin" / "claude"
         program.parent.mkdir(parents=True)
         program.write_text(
-            f"#!/bin/sh\necho x >> {root}/calls\ncat > /dev/null\n{before}\ncat > plan.yaml <<'END'\n{plan}END\n"
+            f"#!/bin/sh\necho x >> {root}/calls\ncat > /dev/null\n{before}\ncat > plan.yaml <<'END'\n{plan}END\n{say(FINISHED)}\n"
         )
         program.chmod(0o755)
         return cls(Cli(Project.create(root / "p").path), root)
