@@ -126,8 +126,6 @@ class StreamSummary:
     session: str = ""
     tool: str = ""
     text: str = ""
-    last_line: str = ""
-    """The last line with words of what the agent said since its last tool call."""
     silent: bool = False
     """Whether it has said nothing since its last tool call."""
     worked: bool = False
@@ -147,6 +145,12 @@ class StreamSummary:
     def shows_work(self) -> bool:
         """Whether a model has answered: it spoke, called a tool or used tokens."""
         return bool(self.worked or self.tokens or self.finished)
+
+    @property
+    def last_line(self) -> str:
+        """The last line with words of what the agent said since its last tool call: not the end of a fence, not a rule."""
+        lines = (line for line in reversed(self.text.splitlines()) if _has_words(line))
+        return "" if self.silent else next(lines, "")[-_MESSAGE_CHARS:]
 
     @property
     def is_cut(self) -> bool:
@@ -194,14 +198,13 @@ class StreamSummary:
         self.finished = False
         if tool or done:
             self.tool = "" if done else tool[:_NAME_CHARS]
-            self.last_line, self.silent, self.worked = "", True, True
+            self.silent = self.worked = True
         self._say(text)
 
     def _say(self, text: str) -> None:
         if text:
             self.text, self.worked = text[-_TEXT_CHARS:], True
-            self.last_line = _last_line(self.text)
-            self.silent = self.silent and not self.last_line
+            self.silent = self.silent and not _has_words(text)
 
     def _spend(self, used: Usage) -> None:
         """A total never lowers the count: some agents report the parts and then the rounded sum."""
@@ -222,7 +225,5 @@ class StreamSummary:
         self.trouble, self.message, self.until, self.waits = None, "", None, False
 
 
-def _last_line(text: str) -> str:
-    """Return the last line with words in it: not the end of a fence, and not a rule."""
-    lines = (line for line in reversed(text.splitlines()) if any(map(str.isalnum, line)))
-    return next(lines, "")[-_MESSAGE_CHARS:]
+def _has_words(text: str) -> bool:
+    return any(map(str.isalnum, text))
