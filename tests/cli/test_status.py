@@ -267,13 +267,7 @@ def test_status_tells_whose_try_a_task_waits_for(tmp_path: Path) -> None:
 
 def test_an_unfinished_task_can_be_taken_and_its_agent_excused(tmp_path: Path) -> None:
     """Its model may never write the closing line: the hints say so, beside inspect, retry and skip."""
-    cli = Cli.of(
-        tmp_path / "p",
-        {"id": "a", "prompt": "x"},
-        agent="c",
-        agents={"c": codex(f"{say(THREAD)}; echo a > a.txt")},
-        limits={"attempts": 1},
-    )
+    cli = _worked_on_by(tmp_path, codex(f"{say(THREAD)}; echo a > a.txt"), attempts=1)
     assert cli("run", "--yes").code == 1
     assert cli.task("a")["failure"] == "unfinished"
     said = cli("status").out
@@ -283,13 +277,7 @@ def test_an_unfinished_task_can_be_taken_and_its_agent_excused(tmp_path: Path) -
 
 def test_a_killed_runner_takes_no_word_of_an_outage_with_it(tmp_path: Path) -> None:
     """`status` still has the line, and the preview of `resume` speaks of no limit."""
-    cli = Cli.of(
-        tmp_path / "p",
-        {"id": "a", "prompt": "x"},
-        agent="c",
-        agents={"c": claude(f"{say(refused(503))}; exit 1")},
-        limits={"limit_wait": "30m"},
-    )
+    cli = _worked_on_by(tmp_path, claude(f"{say(refused(503))}; exit 1"), limit_wait="30m")
     runner = cli.start("run", "--yes")
     while not cli.json("status")["providers"]:
         assert runner.poll() is None
