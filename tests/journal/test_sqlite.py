@@ -7,7 +7,8 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from holdfast.core.status import RunStatus
 from holdfast.errors import JournalError
 from holdfast.journal import sqlite_schema
 from holdfast.journal.filesystem_checks import network_filesystem
+from holdfast.journal.maintenance import open_draft
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.sqlite_read import consistent_read
 from holdfast.locks import folder_locked
@@ -161,9 +163,9 @@ def test_a_journal_is_for_its_user_only(path: Path) -> None:
 
 
 def test_a_journal_is_made_once(path: Path) -> None:
-    """Creating it where one exists, as two starting processes may, changes nothing and leaves no debris."""
+    """Opening it where one exists, as two starting processes may, changes nothing and leaves no debris."""
     last = written(path)
-    sqlite_schema.create(path)
+    SqliteJournal.open(path).close()
     assert SqliteJournal.open_read_only(path).load(RUN).last_seq == last
     assert [file.name for file in path.parent.iterdir()] == ["journal.db"]
 
@@ -326,20 +328,51 @@ def test_network_file_systems_are_told_from_local_ones(where: str, kind: str) ->
     assert network_filesystem(Path(where), MOUNTS) == kind
 
 
-def test_a_journal_that_appears_while_another_is_made_is_not_replaced(path: Path, tmp_path: Path) -> None:
-    """Two processes that create it at once get the same one, and nobody's first words are lost."""
-    written(tmp_path / "ready" / "journal.db")
-    path.parent.mkdir()
-    program = "import sys; from holdfast.journal.sqlite import SqliteJournal; SqliteJournal.open(sys.argv[1]).confirm_plan('late', 0.0)"
+_CONFIRMS = "import sys; from holdfast.journal.sqlite import SqliteJournal; SqliteJournal.open(sys.argv[1]).confirm_plan('late', 0.0)"
+_REPLACES = "import sys, pathlib; from holdfast.journal.maintenance import put_in_place; put_in_place(pathlib.Path(sys.argv[1]))"
+
+
+@contextmanager
+def meanwhile(program: str, path: Path) -> Iterator[None]:
+    """Run a program that works on the journal while its folder is locked, up to where it waits; then let it end."""
     with folder_locked(path.parent):
         late = subprocess.Popen([sys.executable, "-c", program, str(path)])
         eventually(
             lambda: f"FLOCK  ADVISORY  WRITE {late.pid} " in waiting_locks() or late.poll() == 0, "it waits"
         )
-        (tmp_path / "ready" / "journal.db").rename(path)
+        yield
     assert late.wait() == 0
+
+
+def test_a_journal_that_appears_while_another_is_made_is_not_replaced(path: Path, tmp_path: Path) -> None:
+    """Two processes that create it at once get the same one, and nobody's first words are lost."""
+    written(tmp_path / "ready" / "journal.db")
+    path.parent.mkdir()
+    with meanwhile(_CONFIRMS, path):
+        (tmp_path / "ready" / "journal.db").rename(path)
     journal = SqliteJournal.open_read_only(path)
     assert (journal.load(RUN).row.run, journal.is_confirmed("late")) == (RUN, True)
+
+
+def test_who_opens_a_journal_while_it_is_replaced_writes_to_the_new_one(path: Path, tmp_path: Path) -> None:
+    """Otherwise its words would go to the file that was put aside."""
+    SqliteJournal.open(path).close()
+    written(tmp_path / "ready" / "journal.db")
+    with meanwhile(_CONFIRMS, path):
+        path.rename(tmp_path / "aside.db")
+        (tmp_path / "ready" / "journal.db").rename(path)
+    journal = SqliteJournal.open_read_only(path)
+    assert (journal.load(RUN).row.run, journal.is_confirmed("late")) == (RUN, True)
+
+
+def test_a_journal_is_replaced_only_between_two_that_open_it(path: Path) -> None:
+    """Who is at it has not looked yet which file it was."""
+    written(path)
+    with closing(open_draft(path)) as draft:
+        draft.confirm_plan("new", 0.0)
+    with meanwhile(_REPLACES, path):
+        assert not SqliteJournal.open_read_only(path).is_confirmed("new")
+    assert SqliteJournal.open_read_only(path).is_confirmed("new")
 
 
 def waiting_locks() -> str:
@@ -384,6 +417,7 @@ def test_what_was_written_survives_a_power_cut(tmp_path: Path, end: str) -> None
 import os, sys
 from pathlib import Path
 sys.path.insert(0, {str(ROOT)!r})
+from holdfast.journal.maintenance import open_draft
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.sqlite_read import consistent_read
 from tests.contract.journals import begin, write_for_ever

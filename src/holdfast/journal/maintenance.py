@@ -16,6 +16,7 @@ from holdfast.errors import JournalError, JournalUnavailableError
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.journal.sqlite_errors import explained
 from holdfast.journal.sqlite_read import beside, consistent_read
+from holdfast.locks import folder_locked
 
 _LOG, _LOG_INDEX = "-wal", "-shm"
 _BESIDE = ("", _LOG, _LOG_INDEX)
@@ -71,9 +72,11 @@ def put_in_place(path: Path) -> Path | None:
             f"the new journal {_draft(path)} is still in use", "run the command again"
         )
     beside(_draft(path), _LOG_INDEX).unlink(missing_ok=True)  # SQLite says nothing if it could not
-    kept = _set_aside(path)
-    _draft(path).rename(path)
-    sync(path.parent)
+    # Who opens a journal meanwhile waits, and gets the new one.
+    with folder_locked(path.parent):
+        kept = _set_aside(path)
+        _draft(path).rename(path)
+        sync(path.parent)
     return kept
 
 

@@ -35,6 +35,7 @@ from holdfast.journal.protocol import (
 )
 from holdfast.journal.sqlite_errors import explained
 from holdfast.journal.sqlite_read import consistent_read
+from holdfast.locks import folder_locked
 
 T = TypeVar("T")
 _BUSY_S = 30.0
@@ -132,12 +133,14 @@ class SqliteJournal(SqliteReader, Journal):
         refuse_network_filesystem(path)
         with explained(path):
             make_folder(path.parent, PRIVATE)
-            if not path.exists():
-                _refuse_stray_log(path)
-                sqlite_schema.create(path)
-            sqlite_schema.remove_drafts(path)
-            sqlite_schema.check_identity(path)
-            return cls(path, _connect(path))
+            # Nobody puts another file there meanwhile: we would write to one that nobody reads any more.
+            with folder_locked(path.parent):
+                if not path.exists():
+                    _refuse_stray_log(path)
+                    sqlite_schema.create(path)
+                sqlite_schema.remove_drafts(path)
+                sqlite_schema.check_identity(path)
+                return cls(path, _connect(path))
 
     @staticmethod
     def open_read_only(where: str | Path) -> SqliteReader:

@@ -16,7 +16,6 @@ from holdfast.boot import is_alive, own_process
 from holdfast.errors import JournalError
 from holdfast.journal.protocol import REBUILD, plan_hash_of
 from holdfast.journal.sqlite_read import consistent_read
-from holdfast.locks import folder_locked
 
 APPLICATION_ID = 0x486C6466
 """`Hldf`, at byte 68 of every journal."""
@@ -128,25 +127,22 @@ def remove_drafts(path: Path) -> None:
 
 
 def create(path: Path) -> None:
-    """Put an empty journal at `path`, whole from its first instant. One that exists already is left alone.
+    """Put an empty journal at `path`, whole from its first instant. The caller holds the lock of the folder.
 
     The lock, not a hard link, keeps two processes from replacing each other's: some file systems have no hard links.
     SQLite syncs the folder with the first write.
     """
     fresh = path.with_name(f"{path.name}.{own_process()}.new")
-    with folder_locked(path.parent):
-        if path.exists():
-            return
-        try:
-            with os.fdopen(
-                os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb"
-            ) as file:
-                file.write(_empty_journal())
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.rename(path)
-        finally:
-            fresh.unlink(missing_ok=True)
+    try:
+        with os.fdopen(
+            os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb"
+        ) as file:
+            file.write(_empty_journal())
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.rename(path)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def migrate(db: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> None:
