@@ -11,10 +11,10 @@ import gc
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -26,6 +26,7 @@ from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_tas
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
 from holdfast.errors import JournalError, LeaseLostError, quoted
+from holdfast.journal.lease import Holder
 
 REBUILD = "the file is kept as it is; `holdfast rebuild` restores the state from git"
 
@@ -112,6 +113,18 @@ class StoredEvents(NamedTuple):
     body: bytes
 
 
+class Watch(Protocol):
+    """Waits for changes of a journal."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Return as soon as something may have changed since the last call, or after a time. It may return for nothing."""
+
+    def close(self) -> None:
+        """Stop watching."""
+
+
+_LOOK_S = 1.0
+"""How often who follows a run looks for itself, even if nobody told of a change."""
 _STATUS_DECODER = msgspec.json.Decoder(_TaskStatusOnly)
 _PLAN_DECODER = msgspec.json.Decoder(_PlanTasks)
 
@@ -169,9 +182,31 @@ class JournalReader(ABC):
             for listing in runs
         }
 
+    def follow(self, run: str, after: int = 0) -> Generator[list[Recorded], None, None]:
+        """Yield the events after `after` as they become durable, each once and in order, for ever.
+
+        What is there already comes at once; new ones come as soon as they are acknowledged. From time to time an empty
+        list comes, so that the caller can see whether the run is over. Close the iterator to end it. A lost connection
+        raises JournalUnavailableError: who follows again after the last number it saw misses nothing.
+        """
+        with closing(self._watch()) as watch:
+            while True:
+                happened = list(self.events(run, after=after))
+                after = happened[-1].seq if happened else after
+                yield happened
+                watch.wait(_LOOK_S)
+
+    def holder(self, run: str) -> Holder | None:  # noqa: ARG002 - a journal with leases of its own knows
+        """Return who holds the run's lease in the store. Embedded journals have none: the lock in the run's folder tells."""
+        return None
+
     @abstractmethod
     def is_confirmed(self, plan_hash: str) -> bool:
         """Tell whether the user agreed to this plan before."""
+
+    @abstractmethod
+    def _watch(self) -> Watch:
+        """Return what waits for changes of the journal from now on. The caller closes it."""
 
     @abstractmethod
     def close(self) -> None:
@@ -217,8 +252,21 @@ class Journal(JournalReader):
         self._add_run(row.run, row.epoch, stored_plan, encode_row(row), encode_events([event]), at)
 
     @abstractmethod
-    def take_epoch(self, run: str) -> int:
-        """Raise the run's epoch and return it. Each call fences off all earlier ones: their writers are refused."""
+    def take_epoch(self, run: str, by: Holder | None = None, *, hold: bool = False) -> int:
+        """Raise the run's epoch and return it. Each call fences off all earlier ones: their writers are refused.
+
+        Where the journal has leases of its own, raises LeaseHeldError if that of another is alive, unless our own lock (`by`)
+        shows that it is gone. With `hold`, we hold the run for `lease_s` from now on.
+        """
+
+    lease_s: float | None = None
+    """How long the run is held without being renewed; None where the lock in the run's folder is the lease."""
+
+    def renew(self, run: str, epoch: int) -> None:
+        """Hold the run for another `lease_s`. Raises LeaseLostError if another runner took it over."""
+
+    def release(self, run: str, epoch: int) -> None:
+        """End our lease, so that another runner need not wait. Does nothing if it is not ours any more."""
 
     def append(
         self, run: str, epoch: int, events: Sequence[Event], row: RunRow, tasks: Sequence[TaskRow], at: float

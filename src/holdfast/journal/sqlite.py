@@ -17,6 +17,7 @@ from holdfast.disk_sync import PRIVATE, make_folder
 from holdfast.errors import JournalError
 from holdfast.journal import sqlite_schema
 from holdfast.journal.filesystem_checks import refuse_network_filesystem
+from holdfast.journal.lease import Holder
 from holdfast.journal.protocol import (
     REBUILD,
     Journal,
@@ -25,6 +26,7 @@ from holdfast.journal.protocol import (
     StoredEvents,
     StoredListing,
     StoredOverview,
+    Watch,
     first_plan_of,
     lease_lost,
     no_plan,
@@ -79,6 +81,12 @@ class SqliteReader(JournalReader):
 
     def close(self) -> None:
         """Release files and locks. Idempotent."""
+
+    def _watch(self) -> Watch:
+        # Imported here because only who follows a run needs it.
+        from holdfast.journal.file_watch import FileWatch
+
+        return FileWatch(self._path)
 
     def _run_ids(self) -> Iterable[str]:
         return [run for (run,) in self._ask(lambda db: db.execute("SELECT run FROM runs").fetchall())]
@@ -154,7 +162,7 @@ class SqliteJournal(SqliteReader, Journal):
         """Return a reader of this journal for another thread."""
         return SqliteReader(self._path)
 
-    def take_epoch(self, run: str) -> int:
+    def take_epoch(self, run: str, by: Holder | None = None, *, hold: bool = False) -> int:  # noqa: ARG002 - the lock is the lease
         """Raise the run's epoch and return it. Each call fences off all earlier ones."""
         with self._transaction() as db:
             _run_key(db, run)

@@ -1,0 +1,73 @@
+"""Where a journal is: a file, or a server with the id of the repository in it. Passwords never leave `url`.
+
+What a scheme means is in `journal/__init__.py`; how a server is spoken to, in the module of its journal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
+
+from holdfast.errors import HoldfastError, quoted
+
+_SECRET_OPTIONS = frozenset({"password", "sslpassword", "passwd"})
+_HIDDEN = "***"
+
+
+@dataclass(frozen=True, slots=True)
+class JournalAddress:
+    """A server that keeps the journals of many repositories, and which of them is meant."""
+
+    url: str = field(repr=False)
+    """As the user gave it, a password included. Shown, stored and journalled only as `str(address)`."""
+    repository: str
+    """The id of the repository: the same in all its clones, wherever they are."""
+    accept_volatile: bool = False
+    """Whether the user accepts a server that may forget what it acknowledged."""
+
+    def __str__(self) -> str:
+        return without_password(self.url)
+
+
+def without_password(url: str) -> str:
+    """Return an address as it may be shown and stored. The user's name stays, the password goes."""
+    parts = split_url(url)
+    options = [
+        (name, _HIDDEN if name.lower() in _SECRET_OPTIONS else value)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+    ]
+    user, at, hosts = parts.netloc.rpartition("@")
+    name, colon, _ = user.partition(":")
+    login = f"{name}{colon}{_HIDDEN if colon else ''}{at}"
+    return parts._replace(netloc=f"{login}{hosts}", query=urlencode(options, safe="/*")).geturl()
+
+
+def password_of(url: str) -> str:
+    """Return the password in an address, or an empty string."""
+    parts = split_url(url)
+    _, _, secret = parts.netloc.rpartition("@")[0].partition(":")
+    options = {name.lower(): value for name, value in parse_qsl(parts.query)}
+    return unquote(secret) or next((options[name] for name in _SECRET_OPTIONS if options.get(name)), "")
+
+
+def with_password(url: str, password: str) -> str:
+    """Return an address with another password, or with none if it is empty."""
+    parts = split_url(url)
+    user, at, hosts = parts.netloc.rpartition("@")
+    name = user.partition(":")[0]
+    login = f"{name}:{quote(password, safe='')}@" if password else f"{name}{at}"
+    return parts._replace(netloc=f"{login}{hosts}").geturl()
+
+
+def split_url(url: str) -> SplitResult:
+    """Return the parts of an address. Raises HoldfastError, without showing it, if it is none."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise HoldfastError(f"the address of the store is not valid: {error}", _FORM) from error
+    if not parts.scheme or "://" not in url:
+        raise HoldfastError(f"{quoted(url.rpartition('@')[2])} is not the address of a store", _FORM)
+    return parts
+
+
+_FORM = "such as redis://localhost:6379/0 or postgresql://localhost/holdfast"

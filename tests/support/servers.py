@@ -1,0 +1,52 @@
+"""Real servers for the tests: each test process starts its own, on a port and in a folder of its own, and ends it.
+
+A row of `SERVERS` names how one is started. A program that is not installed skips the tests that need it, visibly.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from holdfast.journal.address import JournalAddress
+
+SERVERS: dict[str, str] = {}
+"""Each kind of journal that is in a server, and the class that starts one."""
+
+
+class Server(Protocol):
+    """A server that runs."""
+
+    url: str
+
+    def stop(self) -> None:
+        """End it and remove its files."""
+
+
+class NotInstalledError(Exception):
+    """The program of a server is not on this machine."""
+
+
+def url_of(kind: str) -> str:
+    """Return the address of this process's server of a kind; start it if there is none. Child processes share it."""
+    variable = f"TESTS_{kind.upper()}_URL"
+    if variable not in os.environ:
+        module, name = SERVERS[kind].split(":")
+        try:
+            server: Server = getattr(import_module(module), name).start()
+        except NotInstalledError as error:
+            pytest.skip(str(error))
+        atexit.register(server.stop)
+        os.environ[variable] = server.url
+    return os.environ[variable]
+
+
+def address_in(folder: Path, kind: str) -> JournalAddress:
+    """Return the address of a journal of its own for a test's folder, in this process's server."""
+    return JournalAddress(url_of(kind), repository=sha256(os.fsencode(folder)).hexdigest()[:40])
