@@ -35,6 +35,7 @@ from holdfast.journal.lease import Lease
 from holdfast.paths import StateDir
 from holdfast.runner.checkout_monitor import CheckoutMonitor
 from holdfast.runner.context import Observer, RunContext
+from holdfast.runner.held_run import HeldRun
 from holdfast.runner.loop import RunLoop
 
 JOBS = 8
@@ -65,7 +66,7 @@ class NoopLoop(RunLoop):
 
     async def run(self) -> RunStatus:
         """Like the real one, but the journal answers for git about earlier landings."""
-        self._commit([self._attach(), *_reconcile(self._context.state)])
+        await self._commit([self._attach(), *_reconcile(self._context.state)])
         for task in list(self._context.state.active.values()):
             if task.status is TaskStatus.RUNNING:
                 self._act(
@@ -78,7 +79,7 @@ class NoopLoop(RunLoop):
                     )
                 )
         while self._context.state.row.status is RunStatus.RUNNING:
-            self._turn()
+            await self._turn()
             await self._wait()
         return self._context.state.row.status
 
@@ -187,10 +188,9 @@ def execute(folder: Path, observer: Observer, *, processes: bool = False) -> Run
     context = RunContext(
         repo=cast("Any", SimpleNamespace(state_dir=StateDir(folder), common_dir=folder, checkout=folder)),
         fleet=fleet,
-        journal=journal,
+        held=HeldRun(journal, RUN, epoch),
         lease=lease,
         state=state,
-        epoch=epoch,
         presets={},
     )
     asyncio.run(_run(context, observer, folder if processes else None))

@@ -29,6 +29,7 @@ from holdfast.journal.lease import Holder, holder
 from holdfast.journal.protocol import Journal, JournalReader, RunListing, StoredRun
 from holdfast.paths import RunDir, StateDir
 from holdfast.repo.state_folder import require_own_state_dir
+from holdfast.runner.store_choice import chosen_store, remember_store, require_only_store
 
 if TYPE_CHECKING:
     from holdfast.core.projection import RunRow
@@ -73,8 +74,8 @@ class ReadOnlyRepo:
         return folder if folder.is_dir() and any(folder.iterdir()) else None
 
     def holder(self, run: str) -> Holder | None:
-        """Return the live runner of a run."""
-        return holder(self.directory(run).lease)
+        """Return the live runner of a run: who has its lock on this machine, or its lease in the store."""
+        return holder(self.directory(run).lease) or (self.journal.holder(run) if self.journal else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +99,24 @@ def open_read_only() -> ReadOnlyRepo:
     checkout, git_dir = _checkout(Path.cwd())
     state = StateDir.of_checkout(checkout)
     require_own_state_dir(state, git_dir)
-    journal = open_reader(state.journal) if state.journal.exists() else None
+    store = chosen_store(state, lambda: _repository_id(checkout))
+    journal = None if isinstance(store, Path) and not store.exists() else open_reader(store)
     return ReadOnlyRepo(checkout, state, journal)
 
 
+def _repository_id(checkout: Path) -> str:
+    from holdfast.repo.discovery import find_repository, repository_id
+
+    return repository_id(find_repository(checkout))
+
+
 def _checkout(start: Path) -> tuple[Path, Path]:
-    """Return the main checkout around a directory, and its git directory. A journal beside `.git` is proof; otherwise ask git."""
+    """Return the main checkout around a directory, and its git directory. Our state beside `.git` is proof; otherwise ask git."""
     nearest = next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
-    if nearest and (nearest / ".git").is_dir() and StateDir.of_checkout(nearest).journal.is_file():
-        return nearest, nearest / ".git"
+    if nearest and (nearest / ".git").is_dir():
+        state = StateDir.of_checkout(nearest)
+        if state.journal.is_file() or state.store.is_file():
+            return nearest, nearest / ".git"
     from holdfast.repo.discovery import find_repository
 
     found = find_repository(start)
@@ -126,15 +136,24 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
     repo.require_own_state_dir()
     _require_person(repo.state_dir)
     _ = repo.private_git  # who changes something needs it: say so before anything else
+    store = chosen_store(repo.state_dir, repo.id)
     if create:
+        require_only_store(repo.state_dir, store, has_unfinished=_has_unfinished)
         repo.prepare_state_dir()
-    elif not repo.state_dir.journal.exists():
+    elif isinstance(store, Path) and not store.exists():
         raise no_run_yet()
-    journal = open_journal(repo.state_dir.journal)
+    journal = open_journal(store)
     try:
+        if create:
+            remember_store(repo.state_dir, store)
         yield OpenRepo(repo.checkout, repo.state_dir, journal, with_accepted_filters(repo, journal))
     finally:
         journal.close()
+
+
+def _has_unfinished(journal: Path) -> bool:
+    """Tell whether a journal has a run that is not over."""
+    return any(listing.row.status not in RUN_IS_OVER for listing in open_reader(journal).runs())
 
 
 def _require_person(state_dir: StateDir) -> None:
