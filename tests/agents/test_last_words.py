@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.agents.streams.reader import LINE_BYTES_MAX
 from holdfast.core.observations import AgentTrouble, StreamSummary
 from tests.agents.recordings import heard
 
@@ -136,3 +137,34 @@ def test_what_goose_repeats_of_its_brief_is_not_the_models_last_line() -> None:
     brief = {"type": "text", "text": "end with this line:\n\nHOLDFAST: task T1 is done, attempt 1"}
     found = told("goose", {"type": "message", "message": {"role": "user", "id": "u", "content": [brief]}})
     assert found.last_line == ""
+
+
+CODEX_END = b'{"type":"turn.completed","usage":{"input_tokens":9}}\n'
+UNREADABLE = {
+    "a lone surrogate": b'{"type":"turn.failed","error":{"message":"\\ud800"}}',
+    "a byte that is no UTF-8": b'{"type":"turn.failed","error":{"message":"\xff"}}',
+    "a NUL": b'{"type":"turn.failed","error":{"message":"\x00"}}',
+    "cut": b'{"type":"turn.failed","err',
+    "too long": b'{"type":"turn.failed","error":{"message":"' + b"x" * LINE_BYTES_MAX + b'"}}',
+}
+
+
+@pytest.mark.parametrize("line", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_an_event_that_cannot_be_read_takes_the_last_word_back(line: bytes, end: bytes) -> None:
+    """It may have been the error that the agent ended in. Who says after it that it ended is believed."""
+    assert heard(CODEX_END, "codex").finished
+    assert heard(CODEX_END + line + end, "codex").is_cut
+    assert heard(CODEX_END + line + b"\n" + CODEX_END, "codex").finished
+
+
+def test_an_event_that_cannot_be_read_ends_no_trouble() -> None:
+    """Nobody knows that the agent got over it."""
+    failed = b'{"type":"turn.failed","error":{"message":"429 Too Many Requests"}}\n'
+    assert heard(failed + UNREADABLE["cut"], "codex").trouble is AgentTrouble.LIMIT
+
+
+def test_plain_lines_beside_the_events_take_nothing_back() -> None:
+    """Agents print warnings beside their events, and a stream without events may print anything in braces."""
+    assert heard(CODEX_END + b"(node:12) Warning: old API\n[cut\n} cut\n", "codex").finished
+    assert heard(f"{AIDERS_TURN}{{cut\n".encode(), "aider").finished
