@@ -114,6 +114,16 @@ def test_an_empty_answer_after_a_tool_call_is_no_end() -> None:
     assert told("claude", used, {"type": "result", "subtype": "success", "result": ""}).is_cut
 
 
+def test_a_message_of_copilot_that_asks_for_tools_is_no_last_word() -> None:
+    """They may never have been run, whatever it says besides and however the whole ends."""
+    closed = "HOLDFAST: task T1 is done, attempt 1"
+    said = {"type": "assistant.message", "data": {"content": closed, "toolRequests": []}}
+    asked = {"type": "assistant.message", "data": {"content": closed, "toolRequests": [{"name": "bash"}]}}
+    result = {"type": "result", "exitCode": 0}
+    assert told("copilot", asked, said, result).finished
+    assert told("copilot", said, asked, result).is_cut
+
+
 AIDERS_TURN = "All done.\nTokens: 1k sent, 50 received.\nCommit 3519acc half.txt\n"
 
 
