@@ -455,18 +455,20 @@ class RunLine(msgspec.Struct, frozen=True, kw_only=True):
     landed_in: tuple[str, ...] = ()
     discarded: bool = False
     spending: Spending = Spending()
+    providers: tuple[ProviderView, ...] = ()
 
 
 def run_line(
     listing: RunListing,
     progress: RunProgress,
-    needs: tuple[NeedOfTask, ...],
+    state: RunState | None,
+    now: float,
     *,
     held: bool,
     boot_id: str = "",
     places: ResultPlaces = NOWHERE,
 ) -> RunLine:
-    """Return a run as `list` shows it; `held` tells whether a live runner holds it.
+    """Return a run as `list` shows it; `held` tells whether a live runner holds it. One that is over needs no `state`.
 
     `boot_id` tells a reboot from a crash, `places` are where its result is, if it is not on the run branch alone.
     """
@@ -482,10 +484,11 @@ def run_line(
         updated_at=timestamp(listing.updated_at),
         resumable=is_resumable(row, held=held),
         adopted_from=row.origin,
-        needs_you=needs,
+        needs_you=() if state is None else needs_you(state),
         completed=progress.landed,
         tasks=progress.tasks,
         landed_in=places.branches,
         discarded=bool(places.archive) and not places.branches,
         spending=spending_of_run(row),
+        providers=() if state is None else providers_in_trouble(state, now),
     )

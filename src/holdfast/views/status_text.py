@@ -11,7 +11,8 @@ from holdfast.core.ids import with_run_numbers
 from holdfast.core.status import FailureKind, RunStatus, SandboxLevel, SandboxMechanism, TaskStatus
 from holdfast.reporting.displayed_status import QueuePlace
 from holdfast.reporting.needs_you import NeedOfTask
-from holdfast.reporting.run_ending import INTERRUPTED
+from holdfast.reporting.run_ending import INTERRUPTED, Ending
+from holdfast.views.providers import ProviderView
 from holdfast.views.spending_text import SpendingColumns, agents_table, spending_words
 from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
 from holdfast.views.text import count, duration, one_line, paragraph, percent, titled_table, when
@@ -59,7 +60,7 @@ def list_text(lines: Sequence[RunLine], width: int) -> str:
     rows += [
         (
             line.id,
-            ending_label(line.status, line.ending),
+            ending_label(line.status, _waited_for(line) or line.ending),
             f"{line.completed}/{line.tasks}",
             line.stage or "-",
             when(line.updated_at),
@@ -71,11 +72,21 @@ def list_text(lines: Sequence[RunLine], width: int) -> str:
                 if line.adopted_from
                 else ""
             )
-            + "".join(f"  ({one_line(f'{need.task} {need.words}', 80)})" for need in line.needs_you),
+            + "".join(f"  ({one_line(f'{need.task} {need.words}', 80)})" for need in line.needs_you)
+            + "".join(f"  ({one_line(f'waits: {one.words}', 80)})" for one in _waits(line)),
         )
         for line in lines
     ]
     return "\n".join(chain.from_iterable(titled_table(rows, width, indent="")))
+
+
+def _waits(line: RunLine) -> list[ProviderView]:
+    """Return the providers that a live run waits for. One at rest has that for its ending."""
+    return [one for one in line.providers if line.ending is Ending.RUNNING and one.next_try]
+
+
+def _waited_for(line: RunLine) -> Ending | None:
+    return next((Ending(one.reason) for one in _waits(line)), None)
 
 
 def _result(line: RunLine) -> str:
