@@ -21,6 +21,7 @@ from tests.support.scripted_agents import (
     claude,
     codex,
     fails as agent_fails,
+    once,
     refused,
     say,
     uses,
@@ -223,6 +224,18 @@ def test_status_tells_until_when_a_task_waits_for_a_limit(tmp_path: Path) -> Non
     assert (task["status"], task["attempts"], view["run"]["ending"]) == ("waiting_limit", 1, "limit")
     assert f"until {when(task['waiting_until'])}" in cli("status").out
     assert "openai is at its limit until" in view["run"]["detail"]
+
+
+def test_attempts_that_count_against_the_limit_are_told_from_the_others(tmp_path: Path) -> None:
+    """The first one met a limit and charges nothing, the second one failed, the third one did the task."""
+    soon = say(agent_fails("You have hit your usage limit. Please try again in 1s."))
+    script = once(tmp_path / "1", f"{soon}; exit 1", once(tmp_path / "2", "exit 1", work("a")))
+    cli = _worked_on_by(tmp_path, codex(script), attempts=4)
+    assert cli("run", "--yes").code == 0
+    assert "3 (1 of 4 charged)" in cli("status").out
+    assert "\n  1 of 4 attempts charged\n" in cli("inspect").out
+    for task in (cli.task("a"), *cli.json("inspect")["tasks"]):
+        assert (task["charged"], task["attempts_max"]) == (1, 4)
 
 
 def test_status_tells_since_when_a_provider_is_out_of_reach(tmp_path: Path) -> None:

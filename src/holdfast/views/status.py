@@ -147,7 +147,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
 
     `liveness` and `activity` describe a working agent, `waiting_until` a task that waits for a limit; once that time
     has come, `waiting_for` says for what. `failure` is how its last attempt failed. `question` is what its agent asked and nobody
-    has answered, `obstacle` what a working agent says keeps it.
+    has answered, `obstacle` what a working agent says keeps it. It is abandoned when `charged` attempts are `attempts_max`.
     """
 
     id: str
@@ -171,6 +171,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     question: str | None = None
     options: tuple[str, ...] = ()
     obstacle: str | None = None
+    charged: int = 0
+    attempts_max: int = 0
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
@@ -378,6 +380,8 @@ def _task(
         question=need.question if need else None,
         options=need.options if need else (),
         obstacle=obstacle or None,
+        charged=row.charged,
+        attempts_max=state.limits_of(task.id).attempts,
     )
 
 

@@ -174,8 +174,14 @@ def _tasks(tasks: Sequence[TaskView], width: int) -> Iterator[str]:
         progress = [percent(task.reported)] if reports else []
         note = one_line(_at_work(task) or task.error or (task.merge_commit or "")[:12], 80)
         used = columns.cells(task.spending)
-        rows.append((task.id, task.status, *progress, str(task.attempts), task.agent, *used, note))
+        rows.append((task.id, task.status, *progress, _attempts(task), task.agent, *used, note))
     yield from chain.from_iterable(titled_table(rows, width))
+
+
+def _attempts(task: TaskView) -> str:
+    """Return how many attempts there were, and how many of them count against the limit: limits, outages and stops charge none."""
+    told = task.attempts > 1 or task.charged
+    return f"{task.attempts} ({task.charged} of {task.attempts_max} charged)" if told else str(task.attempts)
 
 
 def _at_work(task: TaskView) -> str:
