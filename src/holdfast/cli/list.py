@@ -15,8 +15,8 @@ from holdfast.core.facts import NOWHERE, ResultPlaces
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.journal.protocol import RunListing, RunProgress
-from holdfast.views.status import RunLine, run_line
-from holdfast.views.status_text import list_text, no_run_text
+from holdfast.views.run_list import RunLine, list_text, run_line
+from holdfast.views.status_text import no_run_text
 from holdfast.views.terminal import ANY_WIDTH, terminal_width
 
 ARGUMENTS: Arguments = (JSON,)

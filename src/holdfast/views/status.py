@@ -25,7 +25,7 @@ from holdfast.core.status import (
     StageStatus,
     TaskStatus,
 )
-from holdfast.journal.protocol import RunListing, RunProgress, StoredRun
+from holdfast.journal.protocol import StoredRun
 from holdfast.reporting.displayed_status import (
     AgentSign,
     Liveness,
@@ -48,7 +48,6 @@ from holdfast.reporting.spending import (
     attempts_of,
     spending_by_agent,
     spending_of,
-    spending_of_run,
     spending_of_tasks,
 )
 from holdfast.views.providers import ProviderView, providers_in_trouble
@@ -435,64 +434,4 @@ def _metrics(
         tokens=spending.tokens,
         cost_usd=spending.cost_usd,
         spending=spending,
-    )
-
-
-class RunLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One run; `stage` is the last one that has begun, `completed` counts the tasks that landed.
-
-    `landed_in` names the branches that hold the result of a completed run; `discarded`: none does, and its own is archived.
-    """
-
-    id: str
-    goal: str
-    status: RunStatus
-    ending: Ending
-    stage: str | None
-    started_at: str
-    updated_at: str
-    resumable: bool
-    adopted_from: Origin | None = None
-    needs_you: tuple[NeedOfTask, ...] = ()
-    completed: int = 0
-    tasks: int = 0
-    landed_in: tuple[str, ...] = ()
-    discarded: bool = False
-    spending: Spending = Spending()
-    providers: tuple[ProviderView, ...] = ()
-
-
-def run_line(
-    listing: RunListing,
-    progress: RunProgress,
-    state: RunState | None,
-    now: float,
-    *,
-    held: bool,
-    boot_id: str = "",
-    places: ResultPlaces = NOWHERE,
-) -> RunLine:
-    """Return a run as `list` shows it; `held` tells whether a live runner holds it. One that is over needs no `state`.
-
-    `boot_id` tells a reboot from a crash, `places` are where its result is, if it is not on the run branch alone.
-    """
-    row = listing.row
-    begun = [name for name, stage in row.stages.items() if stage.status is not StageStatus.PENDING]
-    return RunLine(
-        id=row.run,
-        goal=row.goal,
-        status=displayed_run_status(row, held=held),
-        ending=how_it_ended(row, held=held, boot_id=boot_id),
-        stage=begun[-1] if begun else None,
-        started_at=timestamp(listing.started_at),
-        updated_at=timestamp(listing.updated_at),
-        resumable=is_resumable(row, held=held),
-        adopted_from=row.origin,
-        needs_you=() if state is None else needs_you(state),
-        completed=progress.landed,
-        tasks=progress.tasks,
-        landed_in=places.branches,
-        discarded=bool(places.archive) and not places.branches,
-        spending=spending_of_run(row),
-        providers=() if state is None else providers_in_trouble(state, now),
     )

@@ -1,4 +1,4 @@
-"""`status` and `list` as text."""
+"""`status` as text."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from holdfast.core.ids import with_run_numbers
 from holdfast.core.status import FailureKind, RunStatus, SandboxLevel, SandboxMechanism, TaskStatus
 from holdfast.reporting.displayed_status import QueuePlace
 from holdfast.reporting.needs_you import NeedOfTask
-from holdfast.reporting.run_ending import INTERRUPTED, Ending
-from holdfast.views.providers import ProviderView
+from holdfast.reporting.run_ending import INTERRUPTED
 from holdfast.views.spending_text import SpendingColumns, agents_table, spending_words
-from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
+from holdfast.views.status import RunView, StageView, StatusView, TaskView, ending_label
 from holdfast.views.text import count, duration, one_line, paragraph, percent, titled_table, when
 
 _STUCK_NAMED = 6
@@ -51,50 +50,6 @@ def status_text(view: StatusView, width: int) -> str:
         *next_steps(view),
     ]
     return "\n".join(lines)
-
-
-def list_text(lines: Sequence[RunLine], width: int) -> str:
-    """Return every run as a row of a table of at most `width` columns."""
-    columns = SpendingColumns([line.spending for line in lines])
-    rows = [("RUN", "STATUS", "LANDED", "STAGE", "UPDATED", "RESULT", *columns.heading, "GOAL")]
-    rows += [
-        (
-            line.id,
-            ending_label(line.status, _waited_for(line) or line.ending),
-            f"{line.completed}/{line.tasks}",
-            line.stage or "-",
-            when(line.updated_at),
-            _result(line),
-            *columns.cells(line.spending),
-            one_line(line.goal, 60)
-            + (
-                f"  (from {line.adopted_from.system} {one_line(line.adopted_from.name, 40)})"
-                if line.adopted_from
-                else ""
-            )
-            + "".join(f"  ({one_line(f'{need.task} {need.words}', 80)})" for need in line.needs_you)
-            + "".join(f"  ({one_line(f'waits: {one.words}', 80)})" for one in _waits(line)),
-        )
-        for line in lines
-    ]
-    return "\n".join(chain.from_iterable(titled_table(rows, width, indent="")))
-
-
-def _waits(line: RunLine) -> list[ProviderView]:
-    """Return the providers that a live run waits for. One at rest has that for its ending."""
-    return [one for one in line.providers if line.ending is Ending.RUNNING and one.next_try]
-
-
-def _waited_for(line: RunLine) -> Ending | None:
-    return next((Ending(one.reason) for one in _waits(line)), None)
-
-
-def _result(line: RunLine) -> str:
-    if line.landed_in:
-        return f"in {one_line(line.landed_in[0], 40)}"
-    if line.discarded:
-        return "discarded"
-    return "resumable" if line.resumable else "to land" if line.status is RunStatus.COMPLETED else "-"
 
 
 def _header(run: RunView, view: StatusView, width: int) -> Iterator[str]:
