@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from holdfast.views.status import StatusView
 from holdfast.views.text import when
@@ -17,6 +18,8 @@ from tests.support.command import COMMAND, Cli, cli_at_work, eventually, writes
 from tests.support.repositories import fingerprint
 from tests.support.runs import Fifo
 from tests.support.scripted_agents import (
+    DONE,
+    SAID,
     THREAD,
     claude,
     codex,
@@ -278,14 +281,19 @@ def test_status_tells_whose_try_a_task_waits_for(tmp_path: Path) -> None:
     runner.wait()
 
 
-def test_an_unfinished_task_can_be_taken_and_its_agent_excused(tmp_path: Path) -> None:
-    """Its model may never write the closing line: the hints say so, beside inspect, retry and skip."""
-    cli = _worked_on_by(tmp_path, codex(f"{say(THREAD)}; echo a > a.txt"), attempts=1)
+@pytest.mark.parametrize(("says", "unclosed"), [((THREAD, SAID, DONE), True), ((THREAD,), False)])
+def test_an_unfinished_task_can_be_taken_and_its_agent_excused(
+    tmp_path: Path, says: tuple[dict[str, Any], ...], unclosed: bool
+) -> None:
+    """Its model may never write the closing line: the hints say so, where nothing else was missing."""
+    agent = codex(f"{say(*says)}; echo a > a.txt", closing_line=True)
+    cli = _worked_on_by(tmp_path, agent, attempts=1)
     assert cli("run", "--yes").code == 1
-    assert cli.task("a")["failure"] == "unfinished"
-    said = cli("status").out
+    task, said = cli.task("a"), cli("status").out
+    assert (task["failure"], task["closing_line_missing"]) == ("unfinished", unclosed)
     assert "`holdfast take 1 a` hands you its work" in said
-    assert "`closing_line: false` for c under `agents:` in the plan, `holdfast amend 1`;" in said
+    hint = "`closing_line: false` for c under `agents:` in the plan, `holdfast amend 1`;"
+    assert (hint in said) is unclosed
 
 
 def test_a_killed_runner_takes_no_word_of_an_outage_with_it(tmp_path: Path) -> None:

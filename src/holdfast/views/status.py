@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.decide import NOTHING_STARTS, obstacles
 from holdfast.core.facts import NOWHERE, Presence, ResultPlaces
 from holdfast.core.ids import short_name
+from holdfast.core.outcome import lacks_closing_line
 from holdfast.core.people import taken_words
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import Origin, RunRow, TaskRow
@@ -145,7 +146,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     """One task. `progress` also counts the task's steps, `reported` is what its agent reports while it works.
 
     `liveness` and `activity` describe a working agent, `waiting_until` a task that waits for a limit; once that time
-    has come, `waiting_for` says for what. `failure` is how its last attempt failed. `question` is what its agent asked and nobody
+    has come, `waiting_for` says for what. `failure` is how its last attempt failed; `closing_line_missing`: for that alone. `question` is what its agent asked and nobody
     has answered, `obstacle` what a working agent says keeps it. It is abandoned when `charged` attempts are `attempts_max`.
     """
 
@@ -172,6 +173,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     obstacle: str | None = None
     charged: int = 0
     attempts_max: int = 0
+    closing_line_missing: bool = False
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
@@ -381,6 +383,7 @@ def _task(
         obstacle=obstacle or None,
         charged=row.charged,
         attempts_max=state.limits_of(task.id).attempts,
+        closing_line_missing=bool(row.failures) and lacks_closing_line(row.failures[-1]),
     )
 
 

@@ -219,6 +219,7 @@ def _ways_to_finish(run: RunView, abandoned: Sequence[TaskView]) -> Iterator[str
     unfinished = [task for task in abandoned if task.failure is FailureKind.UNFINISHED]
     for task in unfinished[:1]:
         yield f"`holdfast take {run.id} {task.id}` hands you its work, which may be whole;"
+    for task in [task for task in unfinished if task.closing_line_missing][:1]:
         yield (
             f"if its model never writes the closing line: `closing_line: false` for {task.agent} under `agents:` in the plan, "
             f"`holdfast amend {run.id}`;"
