@@ -253,7 +253,7 @@ def task_lines(task: TaskHistory) -> Iterator[str]:
     if task.merge_commit:
         yield f"  landed as {task.merge_commit}"
     if task.wip:
-        yield f"  unfinished work saved as {task.wip}"
+        yield f"  unfinished work is kept as {task.wip}"
     if task.obstacle:
         yield f"  its agent said it was blocked: {one_line(task.obstacle, 300)}"
     if task.charged or len(task.attempts) > 1:
