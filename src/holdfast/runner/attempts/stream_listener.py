@@ -195,20 +195,22 @@ def _reason_to_halt(context: RunContext, task: TaskRow, listener: StreamListener
         return _halt(task, FailureKind.BUDGET, spent)
     if spent := shared_overrun(context.state, task, heard.spent):
         return _halt(task, FailureKind.BUDGET, spent, for_run=True)
+    nowhere = why_it_gets_nowhere(listener, limits)
+    return None if nowhere is None else _halt(task, *nowhere)
+
+
+def why_it_gets_nowhere(listener: StreamListener, limits: Limits) -> tuple[FailureKind, str] | None:
+    """Return why an agent will not get further by itself: it waits for an answer, or has tried for long enough to get past
+    what only waiting, or a person, ends. None if it may."""
+    heard = listener.heard
     if heard.waits:
-        return _halt(task, FailureKind.PERMISSION, f"the agent waits for an answer: {heard.message}")
-    if heard.trouble is None or not gets_nowhere(listener, limits):
+        return FailureKind.PERMISSION, f"the agent waits for an answer: {heard.message}"
+    if heard.trouble is None or listener.troubled_since is None:
         return None
-    return _halt(task, FailureKind(heard.trouble.value), heard.message)
-
-
-def gets_nowhere(listener: StreamListener, limits: Limits) -> bool:
-    """Tell whether an agent has tried for long enough to get past what only waiting, or a person, ends."""
-    if listener.troubled_since is None:
-        return False
-    refused = listener.heard.trouble in _REFUSALS
+    refused = heard.trouble in _REFUSALS
     patience_s = min(limits.limit_patience_s, REFUSAL_PATIENCE_S) if refused else limits.limit_patience_s
-    return time.monotonic() - listener.troubled_since >= patience_s
+    is_over = time.monotonic() - listener.troubled_since >= patience_s
+    return (FailureKind(heard.trouble.value), heard.message) if is_over else None
 
 
 def _answered(context: RunContext, task: TaskRow, listener: StreamListener) -> list[ev.ProviderAnswered]:
