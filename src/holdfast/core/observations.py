@@ -91,7 +91,7 @@ class AgentFinished:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableEvent:
-    """An event that could not be read. It may have been the error that the agent ended in."""
+    """An event that could not be read, or output that was skipped. It may have been the error that the agent ended in."""
 
 
 class EntryKind(StrEnum):

@@ -16,7 +16,7 @@ from holdfast.agents.streams.reader import StreamReader
 from holdfast.core import events as ev
 from holdfast.core.budgets import attempt_overrun, shared_overrun
 from holdfast.core.facts import Presence
-from holdfast.core.observations import AgentTrouble, StreamSummary
+from holdfast.core.observations import AgentTrouble, StreamSummary, UnreadableEvent
 from holdfast.core.plan import Limits
 from holdfast.core.projection import Spent, TaskRow
 from holdfast.core.provider_limits import probe_answered
@@ -101,6 +101,7 @@ class StreamListener:
         if piece.start != self.offset:
             self.reader.skip()
             self.heard.recall(self.recorded)
+            self.heard.take(UnreadableEvent())
         self.offset = piece.start + len(piece.data)
         before = self.heard.trouble
         for seen in self.reader.feed(piece.data):
