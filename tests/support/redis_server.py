@@ -64,7 +64,7 @@ class RedisServerProcess:
         config.write_text("".join(f'{name} "{value}"\n' for name, value in self.settings.items()))
         own = [f"--port {self.port}", f"--dir {self.folder}", "--bind 127.0.0.1", "--daemonize no"]
         argv = [*_WITH_PARENT, self.program, str(config), *" ".join(own).split(), *self.words]
-        log = (self.folder / "log").open("ab")
+        log = (self.folder / "log").open("wb")
         self._process = subprocess.Popen(argv, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         log.close()
         self._await_answer()
@@ -107,7 +107,7 @@ class RedisServerProcess:
             assert self._process is not None
             said = (self.folder / "log").read_text(errors="replace")
             assert self._process.poll() is None, f"{self.program} ended: {said}"
-            if "eady to accept connections" in said.rpartition("Running mode")[2] or "Sentinel ID" in said:
+            if "eady to accept connections" in said or "Sentinel ID" in said:
                 return
             time.sleep(0.01)
         raise AssertionError(f"{self.program} did not start")

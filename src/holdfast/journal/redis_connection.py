@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote
 
 from holdfast.errors import JournalError, StoreUnavailableError, quoted
 from holdfast.journal.address import JournalAddress, split_url
-from holdfast.journal.redis_scripts import digest_of
+from holdfast.journal.redis_scripts import digest_of, only_reads
 
 _CONNECT_S = 5.0
 _ANSWER_S = 5.0
@@ -145,12 +145,23 @@ class RedisConnection:
             return self._exchange(words)
 
     def run_script(self, script: str, keys: Sequence[str], values: Sequence[str | bytes | int]) -> Any:
-        """Run a script on the server. It is sent only if the server does not have it yet."""
+        """Run a script on the server. One that only reads is repeated if a connection of an earlier call was lost."""
         with self._lock, self._explained():
+            had_connection = self._connection is not None
             try:
-                return self._exchange(("EVALSHA", digest_of(script), len(keys), *keys, *values))
-            except self._library.exceptions.NoScriptError:
-                return self._exchange(("EVAL", script, len(keys), *keys, *values))
+                return self._evaluate(script, keys, values)
+            except self._library.exceptions.ConnectionError:
+                if not (had_connection and only_reads(script)):
+                    raise
+                self.close()
+            return self._evaluate(script, keys, values)
+
+    def _evaluate(self, script: str, keys: Sequence[str], values: Sequence[str | bytes | int]) -> Any:
+        """Run a script. It is sent only if the server does not have it yet."""
+        try:
+            return self._exchange(("EVALSHA", digest_of(script), len(keys), *keys, *values))
+        except self._library.exceptions.NoScriptError:
+            return self._exchange(("EVAL", script, len(keys), *keys, *values))
 
     def wait_for_message(self, timeout_s: float) -> bool:
         """Tell whether a message came within a time. All that are there are taken together."""
@@ -222,8 +233,6 @@ class RedisConnection:
         errors = self._library.exceptions
         try:
             yield
-        except errors.NoScriptError:
-            raise
         except (errors.RedisError, OSError, ValueError) as error:
             told = self._translated(error)
             if isinstance(told, StoreUnavailableError) or not isinstance(error, errors.ResponseError):

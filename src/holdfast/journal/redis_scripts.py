@@ -23,6 +23,7 @@ Every script gets the same keys (`KEYS_OF_A_RUN`) and answers with a list whose 
 
 from __future__ import annotations
 
+from functools import cache
 from hashlib import sha1
 
 FORMAT = 1
@@ -81,8 +82,9 @@ local function drop_unused(plans)
 end
 """
 )
+_ONLY_READS = "#!lua flags=no-writes\n"
 _READING = (
-    "#!lua flags=no-writes\n"
+    _ONLY_READS
     + _KEYS
     + f"""
 local format = redis.call('GET', FORMAT)
@@ -331,6 +333,12 @@ return {'ok', kept}
 """Make the draft the journal, and keep the old one under the name that is returned; empty if there was none."""
 
 
+def only_reads(script: str) -> bool:
+    """Tell whether a script changes nothing, so that it may be repeated, and runs on a replica."""
+    return script.startswith(_ONLY_READS)
+
+
+@cache
 def digest_of(script: str) -> str:
     """Return the name by which a server knows a script that it has."""
     return sha1(script.encode(), usedforsecurity=False).hexdigest()
