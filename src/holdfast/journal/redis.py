@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Self
@@ -209,37 +209,38 @@ class RedisJournal(RedisReader, Journal):
     lease_s: float = _LEASE_S
 
     def __init__(self, address: JournalAddress, part: str = "") -> None:
+        """Connect. Raises JournalError if the server is too old, a replica, or may forget what it acknowledged."""
         Journal.__init__(self)
         RedisReader.__init__(self, address, part)
         self._owned: dict[str, _Ownership] = {}
-        server = RedisServer.ask(self._connection)
-        server.require_usable()
-        server.require_writable()
-        self.durability = server.durability()
-        if not address.accept_volatile:
-            refuse_volatile(self.name, self.durability)
-        self._run_ids()  # whether what is there is ours, before anything is written
+        with closed_on_error(self):
+            server = RedisServer.ask(self._connection)
+            server.require_usable()
+            server.require_writable()
+            self.durability = server.durability()
+            if not address.accept_volatile:
+                refuse_volatile(self.name, self.durability)
+            self._run_ids()  # whether what is there is ours, before anything is written
 
     @classmethod
     def open(cls, address: JournalAddress) -> Self:
-        """Open the journal for writing. Nothing is written before the first run is made.
-
-        Raises JournalError if the server is too old, a replica, or may forget what it acknowledged.
-        """
+        """Open the journal for writing. Nothing is written before the first run is made."""
         return cls(address)
 
     @staticmethod
     def open_read_only(address: JournalAddress) -> RedisReader:
         """Open it read-only, also from a replica, and from a server that may forget."""
         reader = RedisReader(address)
-        reader.require_readable()
+        with closed_on_error(reader):
+            reader.require_readable()
         return reader
 
     @classmethod
     def open_draft(cls, address: JournalAddress) -> Self:
         """Open an empty journal that will replace the one there. A draft from an earlier try is dropped."""
         draft = cls(address, _DRAFT)
-        draft.clear()
+        with closed_on_error(draft):
+            draft.clear()
         return draft
 
     @classmethod
@@ -332,6 +333,16 @@ class RedisJournal(RedisReader, Journal):
 
     def _lease_ms(self) -> int:
         return round(self.lease_s * 1000)
+
+
+@contextmanager
+def closed_on_error(journal: RedisReader) -> Iterator[None]:
+    """Close a journal that could not be opened."""
+    try:
+        yield
+    except BaseException:
+        journal.close()
+        raise
 
 
 _DRAFT = "draft:"
