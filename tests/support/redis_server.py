@@ -21,6 +21,7 @@ from tests.support.servers import NotInstalledError
 
 _DURABLE = {"appendonly": "yes", "appendfsync": "always", "save": ""}
 _DEADLINE_S = 30.0
+QUOTES = '""'
 # The kernel kills the server when the process that started it dies, however it dies.
 _WITH_PARENT = ["setpriv", "--pdeathsig", "KILL"]
 
@@ -47,6 +48,21 @@ class RedisServerProcess:
         server.launch()
         return server
 
+    @classmethod
+    def start_sentinel(cls, service: str, watched: RedisServerProcess) -> RedisServerProcess:
+        """Start a Sentinel that watches a server and puts a replica in its place when it is gone."""
+        if shutil.which(watched.program) is None:
+            raise NotInstalledError(f"{watched.program} is not installed")
+        folder = Path(tempfile.mkdtemp(prefix="holdfast-sentinel-", dir=os.environ.get("TMPDIR", "/tmp")))
+        settings = {
+            "sentinel monitor": f"{service} 127.0.0.1 {watched.port} 1",
+            "sentinel auth-pass": f"{service} {watched.settings['requirepass']}",
+            "sentinel down-after-milliseconds": f"{service} 500",
+        }
+        server = cls(folder, free_port(), settings, watched.program, ("--sentinel",))
+        server.launch()
+        return server
+
     @property
     def url(self) -> str:
         """The address of the first database."""
@@ -61,7 +77,7 @@ class RedisServerProcess:
     def launch(self) -> None:
         """Start the process, with what the folder holds, and wait until it answers."""
         config = self.folder / "server.conf"
-        config.write_text("".join(f'{name} "{value}"\n' for name, value in self.settings.items()))
+        config.write_text("".join(f"{name} {value or QUOTES}\n" for name, value in self.settings.items()))
         own = [f"--port {self.port}", f"--dir {self.folder}", "--bind 127.0.0.1", "--daemonize no"]
         argv = [*_WITH_PARENT, self.program, str(config), *" ".join(own).split(), *self.words]
         log = (self.folder / "log").open("wb")

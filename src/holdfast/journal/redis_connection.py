@@ -306,5 +306,5 @@ def is_cluster(name: str) -> JournalError:
 
 
 _WAIT = "nothing is lost; run the command again when the server has recovered"
-_CHECK_SERVER = "is the server running, and is the address right? Then run the command again"
+_CHECK_SERVER = "is the server running, and is the address right (rediss:// with TLS, redis:// without)? Then run the command again"
 _CHECK_ADDRESS = "check the address: redis://host:port/database, rediss:// with TLS"
