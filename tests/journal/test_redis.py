@@ -25,7 +25,7 @@ from tests.contract.journals import PLAN, RUN, begin, run_row, started
 from tests.support.command import eventually
 from tests.support.redis_server import RedisServerProcess
 from tests.support.servers import NotInstalledError, address_in
-from tests.support.tcp_relay import Fault, TcpRelay
+from tests.support.tcp_relay import NetworkFault, TcpRelay
 
 REPOSITORY = "5" * 40
 
@@ -81,19 +81,21 @@ def test_an_append_whose_answer_was_lost_is_stored_once(server: RedisServerProce
     epoch = begin(journal)
     with closing(opened(server)) as other, closing(relay):
         append(journal, epoch, "first")  # after it, an append is a single call
-        relay.set(Fault.NO_ANSWER)
+        relay.set(NetworkFault.NO_ANSWER)
         with pytest.raises(StoreUnavailableError):
             append(journal, epoch, "once")
         assert stages(other) == ["first", "once"]
-        relay.set(Fault.NONE)
+        relay.set(NetworkFault.NONE)
         assert append(journal, epoch, "once") == 3
         assert append(journal, epoch, "then") == 4
         assert stages(other) == ["first", "once", "then"]
     journal.close()
 
 
-@pytest.mark.parametrize("fault", [Fault.CUT, Fault.RESET])
-def test_a_lost_connection_is_made_again_by_the_next_call(server: RedisServerProcess, fault: Fault) -> None:
+@pytest.mark.parametrize("fault", [NetworkFault.CUT, NetworkFault.RESET])
+def test_a_lost_connection_is_made_again_by_the_next_call(
+    server: RedisServerProcess, fault: NetworkFault
+) -> None:
     """The error says that the same call may be repeated."""
     relay, url = TcpRelay.before(server.url)
     journal = RedisJournal.open(JournalAddress(url, REPOSITORY))
@@ -102,7 +104,7 @@ def test_a_lost_connection_is_made_again_by_the_next_call(server: RedisServerPro
     for _ in range(2):
         with pytest.raises(StoreUnavailableError):
             append(journal, epoch)
-    relay.set(Fault.NONE)
+    relay.set(NetworkFault.NONE)
     assert append(journal, epoch) == 2
     journal.close()
     relay.close()
@@ -305,10 +307,10 @@ def test_who_waits_looks_again_after_a_lost_connection(server: RedisServerProces
     with closing(open_reader(JournalAddress(url, REPOSITORY))) as reader, closing(opened(server)) as journal:
         epoch = begin(journal)
         with closing(reader._watch()) as watch:
-            relay.set(Fault.CUT)
+            relay.set(NetworkFault.CUT)
             began = time.monotonic()
             watch.wait(120)
-            relay.set(Fault.NONE)
+            relay.set(NetworkFault.NONE)
             watch.wait(120)
             append(journal, epoch)
             watch.wait(120)

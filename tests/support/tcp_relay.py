@@ -13,7 +13,7 @@ _CHUNK = 65536
 _RESET = struct.pack("ii", 1, 0)
 
 
-class Fault(Enum):
+class NetworkFault(Enum):
     """What the relay does with the connections through it."""
 
     NONE = auto()
@@ -34,7 +34,7 @@ class TcpRelay:
 
     def __init__(self, port: int) -> None:
         self._target = ("127.0.0.1", port)
-        self._fault = Fault.NONE
+        self._fault = NetworkFault.NONE
         self._changed = threading.Condition()
         self._open: set[socket.socket] = set()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -51,14 +51,14 @@ class TcpRelay:
         netloc = f"{host}@127.0.0.1:{relay.port}" if host else f"127.0.0.1:{relay.port}"
         return relay, parts._replace(netloc=netloc).geturl()
 
-    def set(self, fault: Fault) -> None:
-        """Begin a fault, or end it with `Fault.NONE`. What a half-open connection swallowed is lost, and so is the connection."""
+    def set(self, fault: NetworkFault) -> None:
+        """Begin a fault, or end it with `NetworkFault.NONE`. What a half-open connection swallowed is lost, and so is the connection."""
         with self._changed:
-            lost = {Fault.HALF_OPEN, Fault.NO_ANSWER} & {self._fault}
+            lost = {NetworkFault.HALF_OPEN, NetworkFault.NO_ANSWER} & {self._fault}
             self._fault = fault
-            if lost or fault in (Fault.CUT, Fault.RESET):
+            if lost or fault in (NetworkFault.CUT, NetworkFault.RESET):
                 for connection in list(self._open):
-                    self._end(connection, reset=fault is Fault.RESET)
+                    self._end(connection, reset=fault is NetworkFault.RESET)
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class TcpRelay:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self.set(Fault.CUT)
+        self.set(NetworkFault.CUT)
 
     def _accept(self) -> None:
         while True:
@@ -79,8 +79,8 @@ class TcpRelay:
 
     def _admit(self, client: socket.socket) -> None:
         self._open.add(client)
-        if self._fault in (Fault.CUT, Fault.RESET):
-            self._end(client, reset=self._fault is Fault.RESET)
+        if self._fault in (NetworkFault.CUT, NetworkFault.RESET):
+            self._end(client, reset=self._fault is NetworkFault.RESET)
             return
         try:
             server = socket.create_connection(self._target, timeout=5)
@@ -97,8 +97,10 @@ class TcpRelay:
         with suppress(OSError):
             while data := source.recv(_CHUNK):
                 with self._changed:
-                    self._changed.wait_for(lambda: self._fault is not Fault.STALL)
-                    is_lost = self._fault is Fault.HALF_OPEN or (self._fault is Fault.NO_ANSWER and is_answer)
+                    self._changed.wait_for(lambda: self._fault is not NetworkFault.STALL)
+                    is_lost = self._fault is NetworkFault.HALF_OPEN or (
+                        self._fault is NetworkFault.NO_ANSWER and is_answer
+                    )
                 if not is_lost:
                     target.sendall(data)
         with self._changed:
