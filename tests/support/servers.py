@@ -16,7 +16,10 @@ import pytest
 
 from holdfast.journal.address import JournalAddress
 
-SERVERS: dict[str, str] = {}
+SERVERS: dict[str, str] = {
+    "redis": "tests.support.redis_server:RedisServerProcess",
+    "valkey": "tests.support.redis_server:ValkeyServerProcess",
+}
 """Each kind of journal that is in a server, and the class that starts one."""
 
 

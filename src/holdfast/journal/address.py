@@ -33,7 +33,7 @@ def without_password(url: str) -> str:
     """Return an address as it may be shown and stored. The user's name stays, the password goes."""
     parts = split_url(url)
     options = [
-        (name, _HIDDEN if name.lower() in _SECRET_OPTIONS else value)
+        (name, _HIDDEN if name.lower().endswith(tuple(_SECRET_OPTIONS)) else value)
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
     ]
     user, at, hosts = parts.netloc.rpartition("@")
