@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from holdfast.journal.address import JournalAddress
@@ -27,21 +27,24 @@ JOURNALS = {
 """The scheme of a journal's address, and its class. A plain path is a SQLite file."""
 
 
-def open_journal(where: str | Path | JournalAddress) -> Journal:
+Where: TypeAlias = "str | Path | JournalAddress"
+
+
+def open_journal(where: Where) -> Journal:
     """Open a journal for writing; create or migrate it if needed. Raises JournalError if that fails."""
-    journal, address = _implementation(where)
+    journal, address = implementation(where)
     opened: Journal = journal.open(address)
     return opened
 
 
-def open_reader(where: str | Path | JournalAddress) -> JournalReader:
+def open_reader(where: Where) -> JournalReader:
     """Open a journal read-only; this changes nothing. Raises JournalError if none can be read."""
-    journal, address = _implementation(where)
+    journal, address = implementation(where)
     opened: JournalReader = journal.open_read_only(address)
     return opened
 
 
-def _implementation(where: str | Path | JournalAddress) -> tuple[Any, Any]:
+def implementation(where: Where) -> tuple[Any, Any]:
     """Return the class of a journal, and what it is opened with: a file for an embedded one, else the address."""
     scheme, separator, rest = str(where).partition("://")
     if isinstance(where, Path) or not separator:

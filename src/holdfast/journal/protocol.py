@@ -215,6 +215,10 @@ class JournalReader(ABC):
         """Return who holds the run's lease in the store. Embedded journals have none: the lock in the run's folder tells."""
         return None
 
+    def damage(self) -> str:
+        """Return what is wrong with the storage below the records; empty if nothing is, or if the server sees to that."""
+        return ""
+
     @abstractmethod
     def is_confirmed(self, plan_hash: str) -> bool:
         """Tell whether the user agreed to this plan before."""

@@ -36,6 +36,7 @@ from holdfast.journal.protocol import (
     run_exists,
 )
 from holdfast.journal.sqlite_errors import explained
+from holdfast.journal.sqlite_files import draft_of, put_draft_in_place, remove_files
 from holdfast.journal.sqlite_read import consistent_read
 from holdfast.locks import folder_locked
 
@@ -74,6 +75,19 @@ class SqliteReader(JournalReader):
     def __init__(self, path: Path) -> None:
         self._path = path
         self.name = f"journal {path}"
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    def damage(self) -> str:
+        """Return what SQLite finds wrong with the file; empty if nothing is."""
+        with explained(self._path):
+            said: str = consistent_read(
+                self._path, lambda db: db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            )
+        return "" if said == "ok" else said
 
     def is_confirmed(self, plan_hash: str) -> bool:
         """Tell whether the user agreed to this plan before."""
@@ -157,6 +171,19 @@ class SqliteJournal(SqliteReader, Journal):
         with explained(path):
             sqlite_schema.check_identity(path)
         return SqliteReader(path)
+
+    @classmethod
+    def open_draft(cls, where: str | Path) -> Self:
+        """Open an empty journal that will replace the one there. A draft from an earlier try is dropped."""
+        draft = draft_of(Path(where).resolve())
+        remove_files(draft)
+        return cls.open(draft)
+
+    @staticmethod
+    def put_in_place(where: str | Path) -> str | None:
+        """Make the closed draft the journal; return where the old file is kept now, if there was one."""
+        kept = put_draft_in_place(Path(where).resolve())
+        return None if kept is None else str(kept)
 
     def reader(self) -> SqliteReader:
         """Return a reader of this journal for another thread."""

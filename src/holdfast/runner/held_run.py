@@ -44,6 +44,7 @@ class HeldRun:
     leaving: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once somebody wants the runner to end: then nobody waits for the server any longer."""
     _sure_until: float = field(default_factory=_now)
+    _away_since: float | None = None
 
     async def append(self, events: Sequence[Event], row: RunRow, tasks: Sequence[TaskRow], at: float) -> None:
         """Make events durable and return once they are. Raises LeaseLostError if another runner took over."""
@@ -65,7 +66,6 @@ class HeldRun:
 
     async def _patiently(self, call: Callable[[], object]) -> None:
         """Make a call until the server answers. Raises StoreUnavailableError if somebody wants us to end meanwhile."""
-        away_since: float | None = None
         for pause_s in chain(_PAUSES_S, repeat(_PAUSE_MAX_S)):
             began = _now()
             try:
@@ -73,16 +73,17 @@ class HeldRun:
             except StoreUnavailableError as error:
                 if self.leaving.is_set():
                     raise
-                if away_since is None:
-                    away_since = began
+                if self._away_since is None:
+                    self._away_since = began
                     self.tell(
                         f"{error.message}; agents go on, nothing is lost; trying again until it answers"
                     )
             else:
                 # An acknowledged call proves that the lease was ours when the server saw it, and begins it anew.
                 self._sure_until = began + (self.journal.lease_s or 0.0)
-                if away_since is not None:
-                    self.tell(f"{self.journal.name} answers again after {_now() - away_since:.0f} s")
+                if self._away_since is not None:
+                    self.tell(f"{self.journal.name} answers again after {_now() - self._away_since:.0f} s")
+                    self._away_since = None
                 return
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):

@@ -305,7 +305,7 @@ def _fence(journal: Journal, run: str, holder: Holder) -> int:
         if listing.row.run == run and listing.row.status in RUN_IS_OVER:
             return 0
         if listing.row.run == run:
-            refuse_half_adopted(listing.row)
+            refuse_incomplete(listing.row)
     return journal.take_epoch(run, holder, hold=True)
 
 
@@ -344,12 +344,20 @@ def unfinished_run(journal: JournalReader, plan: Plan, source: str) -> RunListin
     return found[-1] if found else None
 
 
-def refuse_half_adopted(row: RunRow) -> None:
-    """Raise NeedsDecisionError if the run's adoption is incomplete: all inherited work would be redone."""
+def refuse_incomplete(row: RunRow) -> None:
+    """Raise NeedsDecisionError if the run is not all there: its adoption, or its move from another store, was cut short.
+
+    All that it lacks would be done again.
+    """
     if row.adopting:
         raise NeedsDecisionError(
             f"run {row.run} is being adopted, or its adoption was cut short",
             f"`holdfast adopt {shlex.quote(row.plan_source)}` completes it",
+        )
+    if row.moving:
+        raise NeedsDecisionError(
+            f"run {row.run} is being copied from {row.moving}, or that was cut short",
+            "the command that did it, given again, completes it",
         )
 
 

@@ -42,6 +42,12 @@ def chosen_store(state: StateDir, repository_id: Callable[[], str]) -> Store:
         named = _setting()
     if not named:
         return state.journal if used is None else _address(used.url, used.repository, used)
+    return named_store(state, named, repository_id)
+
+
+def named_store(state: StateDir, named: str, repository_id: Callable[[], str]) -> Store:
+    """Return the store that a user named: `sqlite` for the file in the repository's own folder, or an address."""
+    used = used_store(state)
     if named.partition("://")[0] == _EMBEDDED:
         return state.journal
     shown = without_password(named)
