@@ -25,7 +25,7 @@ from holdfast.errors import (
     quoted,
 )
 from holdfast.journal import open_journal, open_reader
-from holdfast.journal.lease import Holder, holder
+from holdfast.journal.lease import Holder, holder, locker
 from holdfast.journal.protocol import Journal, JournalReader, RunListing, StoredRun
 from holdfast.paths import RunDir, StateDir
 from holdfast.repo.state_folder import require_own_state_dir
@@ -75,7 +75,12 @@ class ReadOnlyRepo:
 
     def holder(self, run: str) -> Holder | None:
         """Return the live runner of a run: who has its lock on this machine, or its lease in the store."""
-        return holder(self.directory(run).lease) or (self.journal.holder(run) if self.journal else None)
+        lock = self.directory(run).lease
+        if (here := holder(lock)) is not None or self.journal is None:
+            return here
+        # A runner of this machine that was killed has its lease in the store for a while. Its lock is free at once.
+        elsewhere = self.journal.holder(run)
+        return None if elsewhere is None or elsewhere.is_outlived_by(locker(lock)) else elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,16 @@ class OpenRepo(ReadOnlyRepo):
 
     journal: Journal
     repo: Repository
+
+    def holder(self, run: str) -> Holder | None:
+        """Return the live runner of a run on this machine. Raises LeaseHeldError if one elsewhere has it: it cannot be asked."""
+        held = ReadOnlyRepo.holder(self, run)
+        if held is not None and holder(self.directory(run).lease) is None:
+            raise LeaseHeldError(
+                f"run {run} is held by another runner: {held}",
+                "give the command there, or stop it there first",
+            )
+        return held
 
     def require_free(self, run: str, first_hint: str = "") -> None:
         """Raise LeaseHeldError if a live runner holds the run. `first_hint` comes before what is hinted at anyway."""

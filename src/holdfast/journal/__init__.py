@@ -27,24 +27,25 @@ JOURNALS = {
 """The scheme of a journal's address, and its class. A plain path is a SQLite file."""
 
 
-Where: TypeAlias = "str | Path | JournalAddress"
+JournalLocation: TypeAlias = "str | Path | JournalAddress"
+"""A file, or a server with the id of a repository."""
 
 
-def open_journal(where: Where) -> Journal:
+def open_journal(where: JournalLocation) -> Journal:
     """Open a journal for writing; create or migrate it if needed. Raises JournalError if that fails."""
     journal, address = implementation(where)
     opened: Journal = journal.open(address)
     return opened
 
 
-def open_reader(where: Where) -> JournalReader:
+def open_reader(where: JournalLocation) -> JournalReader:
     """Open a journal read-only; this changes nothing. Raises JournalError if none can be read."""
     journal, address = implementation(where)
     opened: JournalReader = journal.open_read_only(address)
     return opened
 
 
-def implementation(where: Where) -> tuple[Any, Any]:
+def implementation(where: JournalLocation) -> tuple[Any, Any]:
     """Return the class of a journal, and what it is opened with: a file for an embedded one, else the address."""
     scheme, separator, rest = str(where).partition("://")
     if isinstance(where, Path) or not separator:

@@ -122,7 +122,7 @@ class Lease:
             boot_id=boot_id(),
             host=os.uname().nodename,
             since=time.time(),
-            lock=f"{file.st_dev}:{file.st_ino}",
+            lock=_lock_name(file),
         )
         try:
             os.ftruncate(self._fd, 0)
@@ -154,6 +154,19 @@ def making_runs(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+def locker(path: Path) -> Holder:
+    """Return who would have the lock of this file on this machine, as far as it tells whether another holder is gone."""
+    try:
+        file = path.stat()
+    except FileNotFoundError:
+        return Holder()
+    return Holder(boot_id=boot_id(), lock=_lock_name(file))
+
+
+def _lock_name(file: os.stat_result) -> str:
+    return f"{file.st_dev}:{file.st_ino}"
 
 
 def holder(path: Path) -> Holder | None:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from holdfast.disk_sync import PRIVATE, make_folder, sync
 from holdfast.errors import JournalError, StoreUnavailableError
-from holdfast.journal import Where, implementation, open_reader
+from holdfast.journal import JournalLocation, implementation, open_reader
 from holdfast.journal.protocol import Journal
 from holdfast.journal.sqlite import SqliteJournal, SqliteReader
 from holdfast.journal.sqlite_files import copy_file, remove_files
 from holdfast.journal.transfer import copy_run
 
 
-def diagnose(where: Where) -> str:
+def diagnose(where: JournalLocation) -> str:
     """Return what is wrong with a journal, as a sentence; empty if all of it can be read.
 
     Raises StoreUnavailableError if a server does not answer: nobody can tell then.
@@ -37,14 +37,14 @@ def diagnose(where: Where) -> str:
     return ""
 
 
-def open_draft(where: Where) -> Journal:
+def open_draft(where: JournalLocation) -> Journal:
     """Open an empty journal that will replace the one there. A draft from an earlier try is dropped."""
     journal, address = implementation(where)
     draft: Journal = journal.open_draft(address)
     return draft
 
 
-def put_in_place(where: Where) -> str | None:
+def put_in_place(where: JournalLocation) -> str | None:
     """Make the closed draft the journal; return where the old one is kept now, if there was one.
 
     Safe to repeat after a crash: then there is no journal, or no draft.
@@ -54,7 +54,7 @@ def put_in_place(where: Where) -> str | None:
     return kept
 
 
-def back_up(where: Where, target: Path) -> None:
+def back_up(where: JournalLocation, target: Path) -> None:
     """Put a consistent copy of a journal into the file `target`, durable when this returns. A live writer may continue.
 
     The copy appears whole or not at all; it replaces an earlier one.

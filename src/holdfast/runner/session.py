@@ -202,6 +202,8 @@ class RunSession:
             epoch = _fence(journal, run, lease.holder)
             # Read only now: a runner that lost its lease and does not know it yet cannot change this any more.
             state = journal.load(run).state()
+            if journal.lease_s is not None:
+                _require_history(repo, state.row)
             known = presets_of(repo.checkout) if presets is None else presets
             session = cls(repo, journal, state, known, lease, epoch, options)
             if not session.is_over:
@@ -307,6 +309,20 @@ def _fence(journal: Journal, run: str, holder: Holder) -> int:
         if listing.row.run == run:
             refuse_incomplete(listing.row)
     return journal.take_epoch(run, holder, hold=True)
+
+
+def _require_history(repo: Repository, row: RunRow) -> None:
+    """Raise HoldfastError if a run that another clone may have executed builds on commits which are not here.
+
+    What landed there would be done again here.
+    """
+    for commit, what in ((row.base, "began at"), (row.tip, "has landed")):
+        if commit and not repo.exists(commit):
+            raise HoldfastError(
+                f"run {row.run} {what} {commit[:12]}, which is not in this repository",
+                f"fetch {ids.short_name(row.branch)} from where it ran (`git push`, `git fetch`); if this is another "
+                "repository with the same first commit, `git config holdfast.repository NAME` tells them apart",
+            )
 
 
 def apply_options(state: RunState, options: RunOptions, presets: Presets) -> None:
