@@ -100,6 +100,7 @@ SMALL = {
     "core/conflicts.py": "the rule that no side of a conflict is lost",
     "formats/registry.py": "the table of systems",
     "fleet/copied_launches.py": "which processes a copy of a repository leaves alone; the fleet only asks it",
+    "journal/durability.py": "what the journals in servers say about themselves, whichever server it is",
     "journal/stored_names.py": "read while somebody types: it must not load what its neighbours need",
     "reporting/snapshot_message.py": "the message of a snapshot's commit",
 }
