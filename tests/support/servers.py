@@ -16,7 +16,9 @@ import pytest
 
 from holdfast.journal.address import JournalAddress
 
-SERVERS: dict[str, str] = {}
+SERVERS: dict[str, str] = {
+    "postgresql": "tests.support.postgres_server:PostgresServer",
+}
 """Each kind of journal that is in a server, and the class that starts one."""
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 JOURNALS = {
     "sqlite": "holdfast.journal.sqlite:SqliteJournal",
     "memory": "holdfast.journal.memory:MemoryJournal",
+    "postgresql": "holdfast.journal.postgres:PostgresJournal",
+    "postgres": "holdfast.journal.postgres:PostgresJournal",
 }
 """The scheme of a journal's address, and its class. A plain path is a SQLite file."""
 

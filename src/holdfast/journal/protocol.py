@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -25,7 +26,7 @@ from holdfast.core.plan import Plan, decode_plan, encode_plan
 from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
-from holdfast.errors import JournalError, LeaseLostError, quoted
+from holdfast.errors import JournalError, LeaseHeldError, LeaseLostError, quoted
 from holdfast.journal.lease import Holder
 
 REBUILD = "the file is kept as it is; `holdfast rebuild` restores the state from git"
@@ -391,6 +392,23 @@ def no_plan(plan_hash: str) -> JournalError:
 def lease_lost(run: str) -> LeaseLostError:
     """Return the error for a writer whose epoch is over."""
     return LeaseLostError(f"another runner took over run {run}", "`holdfast status` shows what it does there")
+
+
+def run_held(run: str, holder: Holder, left_s: float) -> LeaseHeldError:
+    """Return the error for a run whose lease another runner has in the store."""
+    where = f" on {holder.host}" if holder.host else ""
+    return LeaseHeldError(
+        f"run {run} is held by another runner: {holder}",
+        f"`holdfast stop {run}`{where} ends it; if it is gone, wait {ceil(left_s)} s and run the command again",
+    )
+
+
+def events_lost(name: str, run: str) -> JournalError:
+    """Return the error for a store that no longer has what it acknowledged, or has what it never did."""
+    return JournalError(
+        f"{name} lost events of run {run} that it had acknowledged, or went back to an older state",
+        f"`holdfast resume {run}` compares with git and carries on",
+    )
 
 
 def unreadable(name: str, error: msgspec.DecodeError) -> JournalError:
