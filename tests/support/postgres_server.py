@@ -124,6 +124,30 @@ class PostgresServer:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
+    @contextmanager
+    def replica(self) -> Iterator[PostgresServer]:
+        """Start a read-only copy of it that follows it, and end that afterwards."""
+        folder = Path(tempfile.mkdtemp(prefix="postgres-"))
+        _own(folder)
+        argv = [
+            *_as_user(),
+            str(_program("pg_basebackup")),
+            "-D",
+            str(folder / "data"),
+            "-R",
+            "-c",
+            "fast",
+            "-X",
+            "stream",
+        ]
+        subprocess.run([*argv, "-h", str(self.folder), "-p", str(self.port), "-U", "postgres"], check=True)
+        replica = PostgresServer(folder, free_port())
+        try:
+            replica.run()
+            yield replica
+        finally:
+            replica.stop()
+
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + _START_S
         argv = [
@@ -152,6 +176,36 @@ def postgres(*settings: str) -> Iterator[PostgresServer]:
         yield server
     finally:
         server.stop()
+
+
+@contextmanager
+def pooler(server: PostgresServer) -> Iterator[str]:
+    """Start a pooler in transaction mode in front of a server, with one connection to it; return its address."""
+    if (program := shutil.which("pgbouncer")) is None:
+        raise NotInstalledError("pgbouncer is not installed (Debian: apt-get install pgbouncer)")
+    folder, port = server.folder, free_port()
+    (folder / "pooler.ini").write_text(
+        f"[databases]\n{DATABASE} = host=127.0.0.1 port={server.port} user={USER} password={PASSWORD}\n"
+        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\npool_mode = transaction\n"
+        "default_pool_size = 1\nunix_socket_dir =\n"
+    )
+    with (folder / "pooler.log").open("wb") as log:
+        process = subprocess.Popen([*_as_user(), program, str(folder / "pooler.ini")], stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + _START_S
+        while not _listens(port):
+            assert process.poll() is None, (folder / "pooler.log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield f"postgresql://{USER}@127.0.0.1:{port}/{DATABASE}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def free_port() -> int:
@@ -183,7 +237,9 @@ def _template() -> Path:
         "--no-sync",
     ]
     subprocess.run([*argv, "--locale=C", "-A", "trust", "--no-instructions"], check=True, capture_output=True)
-    (data / "pg_hba.conf").write_text("local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
+    (data / "pg_hba.conf").write_text(
+        "local all all trust\nlocal replication all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+    )
     statements = (
         f"CREATE ROLE {USER} LOGIN PASSWORD '{PASSWORD}';\nCREATE DATABASE {DATABASE} OWNER {USER};\n"
     )

@@ -13,9 +13,10 @@ import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
 from holdfast.errors import JournalError
-from holdfast.journal.address import JournalAddress, split_url
+from holdfast.journal.address import JournalAddress, joined_url, split_url
 from holdfast.journal.postgres_errors import (
     LOST_CONNECTION,
     RETRIED_AT_ONCE,
@@ -78,7 +79,14 @@ class QueryRefusedError(Exception):
 
 
 class LostConnectionError(Exception):
-    """The connection is gone, or the server is silent."""
+    """The connection is gone."""
+
+
+class SilentServerError(LostConnectionError):
+    """The server does not answer in time. Asking again would wait as long."""
+
+    def __init__(self) -> None:
+        super().__init__(f"the server is silent for {ANSWER_S:.0f} s")
 
 
 class _Session(psycopg.Connection[Any]):
@@ -96,9 +104,9 @@ class PostgresTarget:
         parts = split_url(address.url)
         options = [option for option in parts.query.split("&") if option]
         schemas = [option.partition("=")[2] for option in options if option.startswith("schema=")]
-        self.schema = schemas[-1] if schemas and schemas[-1] else SCHEMA
+        self.schema = (unquote(schemas[-1]) if schemas else "") or SCHEMA
         rest = "&".join(option for option in options if not option.startswith("schema="))
-        self._parameters = self._understood(parts._replace(query=rest).geturl())
+        self._parameters = self._understood(joined_url(parts._replace(query=rest)))
         self.hidden = Hiding(
             [
                 *(str(self._parameters.get(key) or "") for key in ("password", "sslpassword")),
@@ -120,7 +128,9 @@ class PostgresTarget:
             given = conninfo_to_dict(url)
         except psycopg.Error:
             given = None
-        if given is None:
+        if given is None or not all(
+            port.isdecimal() for port in str(given.get("port") or 0).split(",") if port
+        ):
             raise JournalError(
                 f"{self.name}: the address is not one that Postgres understands",
                 "such as postgresql://USER:PASSWORD@HOST:5432/DATABASE; write special characters of a password as %40",
@@ -207,8 +217,10 @@ class PostgresConnection:
                     self.close()
                 if error.state not in RETRIED_AT_ONCE or (tries := tries - 1) == 0:
                     raise
-            except LostConnectionError as error:
-                if not is_used or "silent" in str(error):
+            except SilentServerError:
+                raise
+            except LostConnectionError:
+                if not is_used:
                     raise
                 is_used = False
 
@@ -264,13 +276,13 @@ class PostgresConnection:
         """Send what is to be sent, and return all results. The server may be silent for `ANSWER_S` at most."""
         while pgconn.flush():
             if not _is_ready(pgconn.socket, select.POLLIN | select.POLLOUT, ANSWER_S):
-                raise LostConnectionError(f"the server is silent for {ANSWER_S:.0f} s")
+                raise SilentServerError
             pgconn.consume_input()
         results = []
         while True:
             while pgconn.is_busy():
                 if not _is_ready(pgconn.socket, select.POLLIN, ANSWER_S):
-                    raise LostConnectionError(f"the server is silent for {ANSWER_S:.0f} s")
+                    raise SilentServerError
                 pgconn.consume_input()
             result = pgconn.get_result()
             if result is None:

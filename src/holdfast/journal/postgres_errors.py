@@ -57,7 +57,7 @@ _CONNECTING: tuple[tuple[str, str, str], ...] = (
     ("pg_hba.conf", "the server does not let this user in from here", "add a line for it to pg_hba.conf of the server"),
     ("not read-only|is read-only|hot standby|session is not", "none of the servers is a primary that can be written", "name the primary, too: postgresql://one,two/database"),
     (_NOT_POSTGRES, "what answers there is no Postgres server", "check host and port in the address"),
-    ("definition of service|service file|invalid (?:connection option|URI|sslmode|port|value|integer|target_session)|extra key|missing \"=\"", "the address has a part that Postgres does not understand", "see the manual of libpq: connection strings"),
+    ("bad value|definition of service|service file|invalid (?:connection option|URI|sslmode|port|value|integer|target_session)|extra key|missing \"=\"", "the address has a part that Postgres does not understand", "see the manual of libpq: connection strings"),
 )  # fmt: skip
 """What the client library says when no connection comes about, and what that means. Anything else may pass by itself."""
 _STARTING = re.compile(
