@@ -100,7 +100,6 @@ SMALL = {
     "core/conflicts.py": "the rule that no side of a conflict is lost",
     "formats/registry.py": "the table of systems",
     "fleet/copied_launches.py": "which processes a copy of a repository leaves alone; the fleet only asks it",
-    "journal/durability.py": "what the journals in servers say about themselves, whichever server it is",
     "journal/stored_names.py": "read while somebody types: it must not load what its neighbours need",
     "reporting/snapshot_message.py": "the message of a snapshot's commit",
 }
@@ -130,6 +129,7 @@ TESTED_ELSEWHERE = {"acp": "tests/agents/test_acp.py", "mcp": "tests/mcp_server/
 
 SUBJECTS = {
     "core/simulation": "the whole core, driven through random runs and faults",
+    "journal/history": "writers that share a run in a server, under faults",
     "journal/migrations": "files of older versions",
     "journal/open_journal": "which journal an address opens",
     "repo/state_folder": "`.holdfast` in a cloned or hostile repository",

@@ -336,10 +336,10 @@ def facts(**changes: object) -> ServerFacts:
 def test_what_an_event_survives_follows_from_the_settings(
     changes: dict[str, object], is_unlogged: bool, survives: tuple[bool, bool, bool]
 ) -> None:
-    """A kill of the server, a power cut, a failover. What is missing has advice."""
+    """A kill of the server, a power cut, a failover. Where a power cut damages all of it, the user must agree."""
     found = durability_of(facts(**changes), is_unlogged=is_unlogged)
-    assert (found.server_kill, found.power_cut, found.failover) == survives
-    assert bool(found.advice) is (survives != (True, True, True))
+    assert (found.server_killed, found.power_cut, found.failover) == survives
+    assert found.is_volatile is (is_unlogged or not facts(**changes).syncs)
 
 
 def test_a_server_that_does_not_sync_is_refused_unless_accepted() -> None:

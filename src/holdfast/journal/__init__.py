@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 JOURNALS = {
     "sqlite": "holdfast.journal.sqlite:SqliteJournal",
     "memory": "holdfast.journal.memory:MemoryJournal",
+    "redis": "holdfast.journal.redis:RedisJournal",
+    "rediss": "holdfast.journal.redis:RedisJournal",
+    "redis+unix": "holdfast.journal.redis:RedisJournal",
+    "redis+sentinel": "holdfast.journal.redis:RedisJournal",
+    "valkey": "holdfast.journal.redis:RedisJournal",
+    "valkeys": "holdfast.journal.redis:RedisJournal",
     "postgresql": "holdfast.journal.postgres:PostgresJournal",
     "postgres": "holdfast.journal.postgres:PostgresJournal",
 }

@@ -36,7 +36,7 @@ def without_password(url: str) -> str:
         # A slash in a password that was not escaped: all before the host may belong to it.
         return f"{parts.scheme}://{_HIDDEN}@{url.rpartition('@')[2]}"
     options = [
-        (name, _HIDDEN if name.lower() in _SECRET_OPTIONS else value)
+        (name, _HIDDEN if name.lower().endswith(tuple(_SECRET_OPTIONS)) else value)
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
     ]
     user, at, hosts = parts.netloc.rpartition("@")

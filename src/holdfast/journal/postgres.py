@@ -16,7 +16,6 @@ from typing import Self
 import msgspec
 
 from holdfast.journal.address import JournalAddress
-from holdfast.journal.durability import StoreDurability
 from holdfast.journal.lease import Holder
 from holdfast.journal.postgres_checks import StoreState, look, refuse_read_only, refuse_volatile
 from holdfast.journal.postgres_connection import (
@@ -36,6 +35,7 @@ from holdfast.journal.protocol import (
     StoredEvents,
     StoredListing,
     StoredOverview,
+    StoreDurability,
     Watch,
     decoding,
     events_lost,

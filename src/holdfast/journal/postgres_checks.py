@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from holdfast.errors import JournalError, StoreUnavailableError
-from holdfast.journal.durability import StoreDurability
 from holdfast.journal.postgres_connection import PostgresConnection
 from holdfast.journal.postgres_schema import RELATIONS, VERSION, Relations, refuse_foreign, refuse_newer
+from holdfast.journal.protocol import StoreDurability
 
 _OLDEST = 12
 _FACTS = f"""SELECT current_setting('server_version_num')::bigint, pg_is_in_recovery(),
@@ -79,40 +79,40 @@ def refuse_read_only(name: str, facts: ServerFacts, *, is_first: bool) -> None:
 
 def refuse_volatile(name: str, durability: StoreDurability, *, is_accepted: bool) -> None:
     """Raise JournalError if the server may forget what it acknowledged, unless the user accepts that."""
-    if (durability.server_kill and durability.power_cut) or is_accepted:
-        return
-    raise JournalError(
-        f"{name} may lose what it acknowledged: {durability.survives}",
-        f"{durability.advice}; or accept it with --accept-volatile",
-    )
+    if durability.is_volatile and not is_accepted:
+        raise JournalError(
+            f"{name} may lose what it acknowledged: {durability.sentence}",
+            "change that on the server, or accept it with --accept-volatile",
+        )
 
 
 def durability_of(facts: ServerFacts, *, is_unlogged: bool) -> StoreDurability:
-    """Return what acknowledged events survive. `synchronous_commit = off` is no danger: our writes switch it on."""
+    """Return what acknowledged events survive. `synchronous_commit = off` is no danger: our writes switch it on.
+
+    A file system that writes whole pages, such as ZFS, needs no `full_page_writes`: without them the server is not refused.
+    """
     is_replicated = bool(facts.standbys.strip()) and facts.synchronous_commit != "local"
-    faults = [
-        (is_unlogged, "its tables are unlogged, and empty after a crash", "ALTER TABLE … SET LOGGED"),
-        (not facts.syncs, "fsync is off, so a power cut can damage all of it", "set fsync = on"),
-        (
-            not facts.writes_full_pages,
-            "full_page_writes is off, so a power cut can damage it",
-            "set full_page_writes = on",
+    faults = {
+        "its tables are unlogged, so they are empty after a crash (ALTER TABLE … SET LOGGED)": is_unlogged,
+        "a power cut can damage all of it (fsync is off)": not facts.syncs,
+        "a power cut can damage it, unless its file system writes whole pages (full_page_writes is off)": (
+            not facts.writes_full_pages
         ),
-    ]
-    found = [(what, advice) for is_so, what, advice in faults if is_so]
-    advice = [said for _, said in found]
-    if not is_replicated:
-        advice.append("for failovers: set synchronous_standby_names, and synchronous_commit = on")
+    }
+    found = "; ".join(fault for fault, is_so in faults.items() if is_so)
     return StoreDurability(
-        survives="; ".join(what for what, _ in found) or _survives(is_replicated=is_replicated),
-        server_kill=not is_unlogged,
+        server_killed=not is_unlogged,
         power_cut=not found,
         failover=is_replicated and not is_unlogged,
-        advice="; ".join(advice),
+        is_volatile=is_unlogged or not facts.syncs,
+        sentence=found or _sentence(is_replicated=is_replicated),
     )
 
 
-def _survives(*, is_replicated: bool) -> str:
+def _sentence(*, is_replicated: bool) -> str:
     if is_replicated:
         return "an acknowledged event survives a kill of the server, a power cut, and a failover to a synchronous replica"
-    return "an acknowledged event survives a kill of the server and a power cut; a failover may lose the last ones"
+    return (
+        "an acknowledged event survives a kill of the server and a power cut; a failover may lose the last ones "
+        "(synchronous_standby_names is empty, or synchronous_commit is local)"
+    )

@@ -114,6 +114,20 @@ class StoredEvents(NamedTuple):
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class StoreDurability:
+    """What an acknowledged event survives in a server. None: nobody can tell."""
+
+    server_killed: bool | None
+    power_cut: bool | None
+    failover: bool | None
+    """Whether it is there when a replica takes the server's place."""
+    is_volatile: bool
+    """Whether the server may forget more than what it acknowledged last: only with the user's consent."""
+    sentence: str
+    """The same for people."""
+
+
 class Watch(Protocol):
     """Waits for changes of a journal."""
 
