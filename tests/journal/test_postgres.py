@@ -507,3 +507,31 @@ def test_the_error_of_a_held_run_says_how_long_to_wait(address: JournalAddress) 
         with pytest.raises(HoldfastError, match="pid 7 on here") as caught:
             other.take_epoch(RUN, msgspec.structs.replace(here, boot_id="c"), hold=True)
         assert "30 s" in caught.value.hint
+
+
+def test_tls_is_used_as_the_address_says(tmp_path: Path) -> None:
+    """Large answers come whole. A certificate that nobody vouches for is refused where it is to be checked, and so is plain text."""
+    with postgres() as server:
+        key, certificate = server.data / "server.key", server.data / "server.crt"
+        argv = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=db"]
+        argv += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+        subprocess.run(argv, check=True, capture_output=True)
+        key.chmod(0o600)
+        owner = server.data.stat()
+        os.chown(key, owner.st_uid, owner.st_gid)
+        certificate.chmod(0o644)
+        root = tmp_path / "root.crt"
+        root.write_bytes(certificate.read_bytes())
+        hosts = server.data / "pg_hba.conf"
+        hosts.write_text(hosts.read_text().replace("host all", "hostssl all"))
+        server.shut_down()
+        server.settings = ("ssl=on",)
+        server.run()
+        for mode in ("require", f"verify-full&sslrootcert={root}"):
+            address = JournalAddress(f"{server.url}?sslmode={mode}", repository=mode)
+            with closing(open_journal(address)) as journal:
+                big: list[ev.Event] = [ev.AgentObserved(task="a", attempt=1, activity="é" * 300_000)] * 5
+                journal.append(RUN, begin(journal), big, run_row(), [], 2.0)
+                assert [item.event for item in journal.events(RUN, after=1)] == big
+        check_refused(f"{server.url}?sslmode=verify-full&sslrootcert=/nowhere", "certificate", "sslrootcert")
+        check_refused(f"{server.url}?sslmode=disable", "disagree about TLS", "sslmode")

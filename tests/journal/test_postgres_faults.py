@@ -196,7 +196,9 @@ def test_who_follows_a_run_misses_nothing_over_a_lost_connection(
         with closing(reader.follow(RUN)) as followed:
             seen = [item.seq for item in next(followed)]
             for last in range(2, 6):
-                server.sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{USER}'")
+                server.sql(
+                    f"SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE usename = '{USER}'"
+                )
                 add(journal, epoch)
                 while seen[-1] < last:
                     seen += [item.seq for item in next(followed)]
@@ -211,7 +213,9 @@ def test_who_waits_for_a_change_is_told_of_it(server: PostgresServer, address: J
             for _ in range(20):
                 add(journal, epoch)
                 watch.wait(3600.0)
-            server.sql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{USER}'")
+            server.sql(
+                f"SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE usename = '{USER}'"
+            )
             watch.wait(3600.0)
             add(journal, epoch)
             watch.wait(3600.0)

@@ -25,6 +25,7 @@ from holdfast.journal.postgres_connection import (
     PostgresTarget,
     QueryRefusedError,
     QueryValue,
+    SilentServerError,
 )
 from holdfast.journal.postgres_errors import MISSING_TABLES, lost, refused
 from holdfast.journal.postgres_schema import CHANGED_MEANWHILE, MIGRATIONS, migration
@@ -43,6 +44,7 @@ from holdfast.journal.protocol import (
     lease_lost,
     no_plan,
     no_such_run,
+    plan_hash_of,
     run_exists,
     run_held,
 )
@@ -136,8 +138,8 @@ class PostgresReader(JournalReader):
         """Look at the server that a new connection leads to."""
         self._state, _ = look(connection)
 
-    def _ask(self, query: str, *values: QueryValue) -> list[AnswerRow]:
-        """Read. Without tables there is nothing to read."""
+    def _ask(self, query: str, *values: QueryValue, is_read: bool = True) -> list[AnswerRow]:
+        """Return the answer; without tables there is none. What only reads is asked once more after a lost connection."""
         try:
             return self._connection.attempt(query, *values)
         except QueryRefusedError as error:
@@ -145,7 +147,9 @@ class PostgresReader(JournalReader):
                 return []
             raise refused(self.name, error.state, error.said) from None
         except LostConnectionError as error:
-            raise lost(self.name, str(error)) from None
+            if isinstance(error, SilentServerError) or not is_read:
+                raise lost(self.name, str(error)) from None
+        return self._ask(query, *values, is_read=False)
 
     def _watch(self) -> Watch:
         return PostgresWatch(self._target, self._channel)
@@ -168,7 +172,9 @@ class PostgresReader(JournalReader):
             raise no_such_run(run)
         _, last_seq, row, started_at, updated_at = single[_LISTING]
         if _PLAN not in single:
-            raise no_plan(first_plan_of(row))
+            raise no_plan(plan_hash_of(row))
+        if (first := first_plan_of(row)) not in ("", plan_hash_of(row)) and _FIRST_PLAN not in single:
+            raise no_plan(first)
         tasks = sorted((place, body) for kind, place, body, _, _ in found if kind == _TASK)
         began_with = single[_FIRST_PLAN][2] if _FIRST_PLAN in single else b""
         listing = StoredListing(row, started_at, updated_at, last_seq)
@@ -345,13 +351,13 @@ class PostgresJournal(PostgresReader, Journal):
     def _call(self, query: str, *values: QueryValue) -> list[AnswerRow]:
         """Call a function about a run that exists. Without tables it does not."""
         self._bring_up_to_date(creates=False)
-        found = self._ask(query, *values)
+        found = self._ask(query, *values, is_read=False)
         return found or [("missing", None, None, None, None)[: 5 if query == _TAKE_EPOCH else 2]]
 
     def _change(self, query: str, *values: QueryValue) -> list[AnswerRow]:
         """Call a function that makes something. The tables are made if there are none."""
         self._bring_up_to_date(creates=True)
-        if found := self._ask(query, *values):
+        if found := self._ask(query, *values, is_read=False):
             return found
         # The server was emptied since we looked.
         self._connection.close()

@@ -12,6 +12,7 @@ import select
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
+from threading import RLock
 from typing import Any
 from urllib.parse import unquote
 
@@ -40,6 +41,7 @@ except ImportError as missing:
 CONNECT_S = 5
 ANSWER_S = 5.0
 """How long the server may be silent, while a connection is made and while an answer is awaited."""
+_STEP_S = 0.25
 _TRIES = 20
 _DEFAULTS: Mapping[str, str | int] = {
     "connect_timeout": CONNECT_S,
@@ -141,7 +143,7 @@ class PostgresTarget:
 
 
 class PostgresConnection:
-    """The connection of one journal object. Not for two threads at once."""
+    """The connection of one journal object. Threads that use it at once wait for each other."""
 
     def __init__(self, target: PostgresTarget, check: Callable[[PostgresConnection], None]) -> None:
         self.target = target
@@ -149,7 +151,7 @@ class PostgresConnection:
         self._session: psycopg.Connection[Any] | None = None
         self._process = 0
         self._inherited: list[object] = []
-        self._is_checked = False
+        self._lock = RLock()
         self._schema = quoted_name(target.schema)
 
     @property
@@ -170,10 +172,9 @@ class PostgresConnection:
             self._session = None
         if self._session is None:
             self._session = self.target.connect()
-            self._process, self._is_checked = os.getpid(), False
+            self._process = os.getpid()
             try:
                 self._check(self)
-                self._is_checked = True
             except BaseException:
                 self.close()
                 raise
@@ -192,11 +193,7 @@ class PostgresConnection:
             self._session = None
 
     def ask(self, query: str, *values: QueryValue) -> list[AnswerRow]:
-        """Run one statement and return its rows. Raises what `postgres_errors.py` makes of an error.
-
-        It is repeated where the server refused it because of another transaction, and once where the connection was lost
-        since the last call. So a statement must do no harm if it is run twice.
-        """
+        """Run one statement and return its rows. Raises what `postgres_errors.py` makes of an error."""
         name = self.target.name
         try:
             return self.attempt(query, *values)
@@ -206,23 +203,33 @@ class PostgresConnection:
             raise lost(name, str(error)) from None
 
     def attempt(self, query: str, *values: QueryValue) -> list[AnswerRow]:
-        """Like `ask`, but raises QueryRefusedError and LostConnectionError as they come."""
-        is_used = self.is_open and self._is_checked
+        """Like `ask`, but raises QueryRefusedError and LostConnectionError as they come.
+
+        It is repeated where the server refused it because of another transaction, so that nothing of it was done. It is not
+        repeated after a lost connection: it may have been done, and its answer would be taken for that of the second one.
+        """
         tries = _TRIES
         while True:
             try:
-                return self._run(query, values)
+                with self._lock:
+                    self._drop_if_ended()
+                    return self._run(query, values)
             except QueryRefusedError as error:
                 if error.state in LOST_CONNECTION:
                     self.close()
                 if error.state not in RETRIED_AT_ONCE or (tries := tries - 1) == 0:
                     raise
-            except SilentServerError:
-                raise
-            except LostConnectionError:
-                if not is_used:
-                    raise
-                is_used = False
+
+    def _drop_if_ended(self) -> None:
+        """Close a connection that the server ended since the last query, so that this one is sent on another."""
+        if self._session is None or self._process != os.getpid():
+            return
+        pgconn = self._session.pgconn
+        try:
+            while _is_ready(pgconn.socket, select.POLLIN, 0):
+                pgconn.consume_input()
+        except (psycopg.Error, OSError):
+            self.close()
 
     def script(self, statements: str) -> None:
         """Run several statements without values. After an error the connection is closed, and with it their transaction."""
@@ -274,16 +281,10 @@ class PostgresConnection:
 
     def _results(self, pgconn: pq.abc.PGconn) -> list[pq.abc.PGresult]:
         """Send what is to be sent, and return all results. The server may be silent for `ANSWER_S` at most."""
-        while pgconn.flush():
-            if not _is_ready(pgconn.socket, select.POLLIN | select.POLLOUT, ANSWER_S):
-                raise SilentServerError
-            pgconn.consume_input()
+        _await(pgconn, select.POLLIN | select.POLLOUT, lambda: not pgconn.flush())
         results = []
         while True:
-            while pgconn.is_busy():
-                if not _is_ready(pgconn.socket, select.POLLIN, ANSWER_S):
-                    raise SilentServerError
-                pgconn.consume_input()
+            _await(pgconn, select.POLLIN, lambda: not pgconn.is_busy())
             result = pgconn.get_result()
             if result is None:
                 break
@@ -303,6 +304,20 @@ class PostgresConnection:
 
     def _said(self, error: BaseException) -> str:
         return self.target.hidden(str(error)) or "the connection was lost"
+
+
+def _await(pgconn: pq.abc.PGconn, events: int, is_done: Callable[[], bool]) -> None:
+    """Wait until something is done. Raises SilentServerError if nothing comes from the server for `ANSWER_S`.
+
+    It also reads when nothing seems to be there: TLS may have taken it from the socket already.
+    """
+    deadline = time.monotonic() + ANSWER_S
+    while not is_done():
+        if _is_ready(pgconn.socket, events, _STEP_S):
+            deadline = time.monotonic() + ANSWER_S
+        elif time.monotonic() > deadline:
+            raise SilentServerError
+        pgconn.consume_input()
 
 
 def _is_ready(fd: int, events: int, timeout_s: float) -> bool:

@@ -70,13 +70,14 @@ FUNCTIONS_1 = (
     """CREATE FUNCTION {s}.take_epoch(p_repository text, p_name text, p_run text, p_fence text, p_holder bytea, p_lock text,
       p_lease_s float8, OUT standing text, OUT epoch bigint, OUT last_seq bigint, OUT holder bytea, OUT left_s float8)
     LANGUAGE plpgsql AS $body$
-    DECLARE stored {s}.runs; now timestamptz := clock_timestamp();
+    DECLARE stored {s}.runs; now timestamptz;
     BEGIN
       PERFORM {s}.begin_write();
       stored := {s}.locked_run(p_repository, p_name, p_run);
       now := clock_timestamp();
       IF stored.key IS NULL THEN standing := 'missing'; RETURN; END IF;
-      IF stored.held_until > now AND (stored.holder_lock = '' OR stored.holder_lock <> p_lock) THEN
+      IF stored.held_until > now AND (stored.holder_lock = '' OR stored.holder_lock <> p_lock)
+          AND stored.fence <> p_fence THEN
         standing := 'held';
         holder := stored.holder;
         left_s := extract(epoch FROM stored.held_until - now);
