@@ -39,11 +39,13 @@ class RedisServerProcess:
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @classmethod
-    def start(cls, program: str = "redis-server", **settings: str) -> RedisServerProcess:
-        """Start one. Settings are those of the configuration, with `_` for `-`."""
+    def start(
+        cls, program: str = "redis-server", folder: Path | None = None, **settings: str
+    ) -> RedisServerProcess:
+        """Start one, in an empty folder. Settings are those of the configuration, with `_` for `-`."""
         found = _installed(program)
         given = {name.replace("_", "-"): value for name, value in settings.items()}
-        server = cls(_new_folder(), free_port(), {**_DURABLE, **given}, found)
+        server = cls(folder or _new_folder(), free_port(), {**_DURABLE, **given}, found)
         server.launch()
         return server
 
@@ -93,8 +95,12 @@ class RedisServerProcess:
     def kill(self) -> None:
         """Kill the server as with kill -9."""
         self.send(signal.SIGKILL)
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until it has ended."""
         assert self._process is not None
-        self._process.wait()
+        self._process.wait(_DEADLINE_S)
 
     def send(self, what: signal.Signals) -> None:
         """Send the server a signal."""
@@ -129,9 +135,11 @@ class ValkeyServerProcess(RedisServerProcess):
     """The same with Valkey."""
 
     @classmethod
-    def start(cls, program: str = "valkey-server", **settings: str) -> RedisServerProcess:
+    def start(
+        cls, program: str = "valkey-server", folder: Path | None = None, **settings: str
+    ) -> RedisServerProcess:
         """Start one."""
-        return super().start(program, **settings)
+        return super().start(program, folder, **settings)
 
 
 def _installed(program: str) -> str:
