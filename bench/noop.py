@@ -20,6 +20,7 @@ from typing import Any, cast
 import msgspec
 
 from bench.measurement import Span, peak_rss_mb, timed
+from bench.store import journal_bytes, journal_in
 from holdfast.core import events as ev, ids
 from holdfast.core.commands import CloseStage, Command, LandTasks, OpenStage, StartAttempt
 from holdfast.core.facts import BranchFacts, Exit, ExitReason, Facts, Landing, Presence, Sighting
@@ -170,7 +171,7 @@ def begin(folder: Path, plan: Plan) -> None:
     event = ev.RunStarted(
         run=RUN, goal=plan.goal, plan_hash=plan_hash(plan), base=_BASE, branch=ids.run_branch(RUN)
     )
-    journal = open_journal(StateDir(folder).journal)
+    journal = open_journal(journal_in(folder))
     journal.create_run(plan, first_row(event), event, time.time())
     journal.close()
 
@@ -178,7 +179,7 @@ def begin(folder: Path, plan: Plan) -> None:
 def execute(folder: Path, observer: Observer, *, processes: bool = False) -> RunState:
     """Load the run and execute it to its end, as `runner.session` does."""
     directory = StateDir(folder).run(RUN)
-    journal = open_journal(StateDir(folder).journal)
+    journal = open_journal(journal_in(folder))
     lease = Lease.acquire(directory.lease)
     stored = journal.load(RUN)
     epoch = journal.take_epoch(RUN)
@@ -252,7 +253,7 @@ def main() -> None:
         events=tally.events,
         span=span,
         rss_mb=peak_rss_mb(),
-        journal_bytes=StateDir(options.folder).journal.stat().st_size,
+        journal_bytes=journal_bytes(options.folder),
     )
     sys.stdout.buffer.write(msgspec.json.encode(outcome))
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
@@ -358,6 +360,26 @@ def test_who_follows_again_after_the_last_number_misses_nothing(journal: Journal
     journal.append(RUN, epoch, [ev.StopRequested()] * 3, run_row(), [], 101.0)
     with closing(journal.follow(RUN, after=2)) as followed:
         assert [item.seq for item in next(followed)] == [3, 4]
+
+
+def test_who_follows_a_run_is_told_at_once_and_not_at_its_next_look(journal: Journal) -> None:
+    """Each event is waited for before the next is written; looking only now and then would take a second for each."""
+    epoch, seen, times = begin(journal), Queue[int](), 20
+
+    def follow() -> None:
+        with closing(journal.reader()) as reader, closing(reader.follow(RUN, after=1)) as followed:
+            for batch in followed:
+                for item in batch:
+                    seen.put(item.seq)
+                if batch and batch[-1].seq > times:
+                    return
+
+    with ThreadPoolExecutor(max_workers=1) as other:
+        following, began = other.submit(follow), time.monotonic()
+        for _ in range(times):
+            assert journal.append(RUN, epoch, [ev.StopRequested()], run_row(), [], 101.0) == seen.get()
+        following.result()
+    assert time.monotonic() - began < times / 4
 
 
 @pytest.mark.parametrize("kind", DURABLE)

@@ -14,24 +14,33 @@ from pathlib import Path
 _MODIFY, _MOVED_TO, _CREATE = 0x2, 0x80, 0x100
 _READ_MAX = 65536
 _LOOK_S = 0.05
+_SOON_S = 0.005
 
 _Stamp = tuple[tuple[int, int, int], ...]
 
 
 class FileWatch:
-    """Watches a file and those beside it. What changed is not told: who waits looks for itself."""
+    """Watches a file and those beside it. What changed is not told: who waits looks for itself.
+
+    The kernel tells when a file is written, not when the writer has synced it and counts it as done. So for a while after a
+    change, who waits is let look again, sooner first and then later.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = _watch_folder(path.parent)
         self._seen = self._stamp()
+        self._again_s = 0.0
 
     def wait(self, timeout_s: float) -> None:
         """Return as soon as something may have changed since the last call, or after a time."""
         if self._fd is None:
             self._look(time.monotonic() + timeout_s)
-        elif select.select([self._fd], [], [], timeout_s)[0]:
+        elif select.select([self._fd], [], [], min(timeout_s, self._again_s or timeout_s))[0]:
             os.read(self._fd, _READ_MAX)
+            self._again_s = _SOON_S
+        else:
+            self._again_s = self._again_s * 2 if self._again_s < timeout_s else 0.0
 
     def _look(self, end: float) -> None:
         while (stamp := self._stamp()) == self._seen and (left := end - time.monotonic()) > 0:

@@ -38,7 +38,8 @@ class RedisServer:
     def require_usable(self) -> None:
         """Raise JournalError if no journal can be in this server, not even for reading."""
         version = self.info.get("redis_version", "")
-        if version and int(version.partition(".")[0]) < _OLDEST:
+        first = version.partition(".")[0]
+        if first.isdecimal() and int(first) < _OLDEST:
             raise JournalError(
                 f"{self.name} is Redis {version}, which is too old",
                 f"use Redis {_OLDEST} or newer, or Valkey",
