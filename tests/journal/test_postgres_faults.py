@@ -265,3 +265,46 @@ def test_a_test_run_that_is_killed_leaves_no_server(server: PostgresServer) -> N
         starter.kill()
     eventually(lambda: not is_alive(int(pid)), "the server is gone")
     subprocess.run(["rm", "-rf", folder], check=True)
+
+
+def _both(primary: PostgresServer, replica: PostgresServer) -> JournalAddress:
+    url = primary.url.replace(f":{primary.port}", f":{primary.port},127.0.0.1:{replica.port}")
+    return JournalAddress(url, repository="r1")
+
+
+def _catch_up(primary: PostgresServer, replica: PostgresServer) -> None:
+    """Wait until the replica has all that the primary has."""
+    position = primary.sql("SELECT pg_current_wal_lsn()")
+    has_it = f"SELECT pg_last_wal_replay_lsn() >= '{position}'"
+    eventually(lambda: replica.sql(has_it) == "t", "the replica has it")
+
+
+def test_after_a_failover_the_run_goes_on_at_the_new_primary(server: PostgresServer) -> None:
+    """Until there is one, the store is unavailable. The replica had everything."""
+    with server.replica() as replica, closing(PostgresJournal.open(_both(server, replica))) as journal:
+        epoch = begin(journal)
+        assert add(journal, epoch) == 2
+        _catch_up(server, replica)
+        server.kill()
+        for _ in range(2):
+            with pytest.raises(StoreUnavailableError):
+                add(journal, epoch, 3)
+        replica.sql("SELECT pg_promote()")
+        assert add(journal, epoch, 3) == 5
+        assert [item.seq for item in journal.events(RUN)] == [1, 2, 3, 4, 5]
+
+
+def test_a_failover_that_lost_acknowledged_events_is_noticed(server: PostgresServer) -> None:
+    """The replica was behind: nothing is written on top of the gap."""
+    with server.replica() as replica, closing(PostgresJournal.open(_both(server, replica))) as journal:
+        epoch = begin(journal)
+        _catch_up(server, replica)
+        replica.shut_down()
+        assert add(journal, epoch) == 2
+        server.kill()
+        replica.run()
+        replica.sql("SELECT pg_promote()")
+        with pytest.raises(JournalError, match="lost events") as caught:
+            add(journal, epoch)
+        assert not isinstance(caught.value, StoreUnavailableError)
+        assert journal.load(RUN).last_seq == 1

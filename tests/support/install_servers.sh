@@ -33,6 +33,7 @@ take_valkey() {
 missing=""
 command -v redis-server >/dev/null || missing="$missing redis-server"
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$missing postgresql"
+command -v pgbouncer >/dev/null || missing="$missing pgbouncer"
 command -v valkey-server >/dev/null || [ -x "$folder/valkey-server" ] || missing="$missing valkey-server"
 [ -n "$missing" ] || exit 0
 policy=/usr/sbin/policy-rc.d

@@ -91,7 +91,7 @@ class SilentServerError(LostConnectionError):
         super().__init__(f"the server is silent for {ANSWER_S:.0f} s")
 
 
-class _Session(psycopg.Connection[Any]):
+class _QuietConnection(psycopg.Connection[Any]):
     """A connection that is closed in silence when nobody needs it any more, such as that of a reader."""
 
     def __del__(self, *_: object) -> None:
@@ -116,13 +116,13 @@ class PostgresTarget:
             ]
         )
 
-    def connect(self) -> psycopg.Connection[Any]:
+    def connect(self, *, is_first: bool) -> psycopg.Connection[Any]:
         """Make a connection. Raises JournalError or StoreUnavailableError, in which no password is shown."""
         try:
-            return _Session.connect(**self._parameters, autocommit=True, prepare_threshold=None)
+            return _QuietConnection.connect(**self._parameters, autocommit=True, prepare_threshold=None)
         except (psycopg.Error, OSError, UnicodeError) as error:
             said = self.hidden(str(error))
-        raise no_connection(self.name, said)
+        raise no_connection(self.name, said, is_first=is_first)
 
     def _understood(self, url: str) -> dict[str, Any]:
         """Return the parameters in an address. What libpq says about a wrong one may hold a part of the password."""
@@ -148,7 +148,7 @@ class PostgresConnection:
     def __init__(self, target: PostgresTarget, check: Callable[[PostgresConnection], None]) -> None:
         self.target = target
         self._check = check
-        self._session: psycopg.Connection[Any] | None = None
+        self._current: psycopg.Connection[Any] | None = None
         self._process = 0
         self._inherited: list[object] = []
         self._lock = RLock()
@@ -157,7 +157,7 @@ class PostgresConnection:
     @property
     def is_open(self) -> bool:
         """Whether there is a connection of this process, as far as is known."""
-        return self._session is not None and self._process == os.getpid()
+        return self._current is not None and self._process == os.getpid()
 
     def require(self) -> None:
         """Make a connection if there is none."""
@@ -166,19 +166,19 @@ class PostgresConnection:
     @property
     def pgconn(self) -> pq.abc.PGconn:
         """The connection as libpq has it. It is made if there is none."""
-        if self._process != os.getpid() and self._session is not None:
+        if self._process != os.getpid() and self._current is not None:
             # It belongs to the process that we were forked from: closing it would end that one's session.
-            self._inherited.append(self._session)
-            self._session = None
-        if self._session is None:
-            self._session = self.target.connect()
+            self._inherited.append(self._current)
+            self._current = None
+        if self._current is None:
+            self._current = self.target.connect(is_first=self._process == 0)
             self._process = os.getpid()
             try:
                 self._check(self)
             except BaseException:
                 self.close()
                 raise
-        return self._session.pgconn
+        return self._current.pgconn
 
     @property
     def is_pooled(self) -> bool:
@@ -188,9 +188,9 @@ class PostgresConnection:
 
     def close(self) -> None:
         """End the connection. The next call makes another one. Idempotent."""
-        if self._session is not None and self._process == os.getpid():
-            self._session.close()
-            self._session = None
+        if self._current is not None and self._process == os.getpid():
+            self._current.close()
+            self._current = None
 
     def ask(self, query: str, *values: QueryValue) -> list[AnswerRow]:
         """Run one statement and return its rows. Raises what `postgres_errors.py` makes of an error."""
@@ -222,9 +222,9 @@ class PostgresConnection:
 
     def _drop_if_ended(self) -> None:
         """Close a connection that the server ended since the last query, so that this one is sent on another."""
-        if self._session is None or self._process != os.getpid():
+        if self._current is None or self._process != os.getpid():
             return
-        pgconn = self._session.pgconn
+        pgconn = self._current.pgconn
         try:
             while _is_ready(pgconn.socket, select.POLLIN, 0):
                 pgconn.consume_input()

@@ -47,6 +47,7 @@ _REFUSED = {
 }
 
 _NOT_POSTGRES = "invalid response to SSL negotiation|expected authentication request|received invalid|invalid length|unsupported frontend protocol|SSL negotiation"
+_NO_PRIMARY = "session is read-only|session is not read-only|hot standby mode"
 _CONNECTING: tuple[tuple[str, str, str], ...] = (
     ("password authentication failed|no password supplied|authentication failed|SASL|empty password", "the server refuses the user or the password", "check user and password in the address, PGPASSWORD or the password file"),
     ("role .* does not exist|no such user", "the server does not know the user", "name an existing user in the address: postgresql://USER@host/database"),
@@ -55,7 +56,7 @@ _CONNECTING: tuple[tuple[str, str, str], ...] = (
     ("server does not support SSL|no SSL|SSL is not enabled|SSL off|no encryption", "the server and the address disagree about TLS", "set sslmode in the address to what the server wants: disable, prefer, require, verify-full"),
     ("certificate|root.crt|SSL error|tlsv1|TLS", "the server's TLS certificate does not suit the address", "check sslmode, sslrootcert and the host's name in the address"),
     ("pg_hba.conf", "the server does not let this user in from here", "add a line for it to pg_hba.conf of the server"),
-    ("not read-only|is read-only|hot standby|session is not", "none of the servers is a primary that can be written", "name the primary, too: postgresql://one,two/database"),
+    (_NO_PRIMARY, "none of the servers is a primary that can be written", "name the primary, too: postgresql://one,two/database"),
     (_NOT_POSTGRES, "what answers there is no Postgres server", "check host and port in the address"),
     ("bad value|definition of service|service file|invalid (?:connection option|URI|sslmode|port|value|integer|target_session)|extra key|missing \"=\"", "the address has a part that Postgres does not understand", "see the manual of libpq: connection strings"),
 )  # fmt: skip
@@ -78,9 +79,12 @@ class Hiding:
         return " ".join(text.split())
 
 
-def no_connection(name: str, said: str) -> JournalError:
-    """Return the error for a connection that did not come about, from what the library says, which hides passwords already."""
-    if not _STARTING.search(said):
+def no_connection(name: str, said: str, *, is_first: bool) -> JournalError:
+    """Return the error for a connection that did not come about, from what the library says, which hides passwords already.
+
+    Where there was a primary before, there will be one again.
+    """
+    if not _STARTING.search(said) and (is_first or not re.search(_NO_PRIMARY, said)):
         for pattern, meaning, hint in _CONNECTING:
             if re.search(pattern, said):
                 return JournalError(f"{name}: {meaning} ({_reason(said)})", hint)
