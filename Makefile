@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 FUSE   := $(VENV)/.fuse
 BWRAP  := $(VENV)/.bubblewrap
 SHELLS := $(VENV)/.shells
-SERVERS := $(VENV)/.servers
+SERVERS := $(VENV)/servers/.ready
 TOOLS  := $(VENV)/git-tools/.ready
 AGENTS := tests/agents/node_modules/.ready
 MORE   := tests/agents/more/.ready
@@ -49,8 +49,8 @@ $(SHELLS): $(READY)
 
 # Redis, Valkey and Postgres. Where they cannot be had, their tests are skipped and say so.
 $(SERVERS): $(READY) tests/support/install_servers.sh
-	@tests/support/install_servers.sh || true
-	touch $@
+	@tests/support/install_servers.sh $(@D) || true
+	@mkdir -p $(@D) && touch $@
 
 # A newer git, and git-lfs. Where they cannot be had, their tests are skipped and say so.
 $(TOOLS): $(READY) tests/support/git_tools.sh

@@ -244,14 +244,14 @@ class Workload:
 
     def disturb(self, dice: random.Random, rounds: int) -> None:
         """Bring faults upon the writers, one after the other, and let them get on in between."""
-        self._await_progress(20)
+        self.await_progress(20)
         for _ in range(rounds):
             at = dice.randrange(len(self._relays))
             fault = dice.choice([None, *(fault for fault in NetworkFault if fault is not NetworkFault.NONE)])
             self._begin(at, fault)
             time.sleep(dice.choice([0.05, 0.3, LEASE_S * 1.5]))
             self._end(at, fault)
-            self._await_progress(5)
+            self.await_progress(5)
 
     def end(self) -> None:
         """Kill the writers, and close their relays."""
@@ -273,7 +273,7 @@ class Workload:
         else:
             self._relays[at].set(NetworkFault.NONE)
 
-    def _await_progress(self, appends: int) -> None:
+    def await_progress(self, appends: int) -> None:
         """Wait until so many more events were acknowledged."""
         before, deadline = len(_of(self.history(), APPEND)), time.monotonic() + _DEADLINE_S
         while len(_of(self.history(), APPEND)) < before + appends:

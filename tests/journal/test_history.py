@@ -11,6 +11,8 @@ import pytest
 
 from holdfast.journal import open_journal
 from holdfast.journal.address import JournalAddress
+from holdfast.journal.postgres import PostgresJournal
+from holdfast.journal.postgres_functions import FUNCTIONS_1
 from holdfast.journal.protocol import Journal
 from holdfast.journal.redis import RedisJournal
 from tests.contract.journals import begin
@@ -45,7 +47,24 @@ class UnfencedRedisJournal(RedisJournal):
         return super()._run(script, run, values)
 
 
-DEFECTIVE: dict[str, Callable[[JournalAddress], Journal]] = {"redis": UnfencedRedisJournal}
+def unfenced_postgres_journal(address: JournalAddress) -> Journal:
+    """Return a journal with the same defect: the functions in its schema are changed."""
+    journal = PostgresJournal.open(JournalAddress(f"{address.url}?schema=unfenced", address.repository))
+    journal.confirm_plan("h", 1.0)
+    for function in FUNCTIONS_1:
+        defective = function.replace("locked.epoch < p_epoch", "false").replace(
+            "locked.epoch > p_epoch", "false"
+        )
+        defective = defective.replace("locked.fence IS DISTINCT FROM p_fence", "false")
+        defective = defective.replace("stored.last_seq <> p_last", "false").replace("{s}", "unfenced")
+        journal._connection.script(defective.replace("CREATE", "CREATE OR REPLACE", 1))
+    return journal
+
+
+DEFECTIVE: dict[str, Callable[[JournalAddress], Journal]] = {
+    "redis": UnfencedRedisJournal,
+    "postgresql": unfenced_postgres_journal,
+}
 """For each kind of store, a journal that does not check the epoch."""
 
 

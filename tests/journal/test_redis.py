@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,12 @@ from holdfast.journal.address import JournalAddress
 from holdfast.journal.lease import Holder
 from holdfast.journal.redis import RedisJournal
 from tests.contract.journals import PLAN, RUN, begin, run_row, started
+from tests.journal.history import Workload, stored_names, violations
 from tests.support.command import eventually
 from tests.support.redis_server import RedisServerProcess
 from tests.support.servers import NotInstalledError, address_in
 from tests.support.tcp_relay import NetworkFault, TcpRelay
+from tests.support.tiny_disk import tiny_disk
 
 REPOSITORY = "5" * 40
 
@@ -181,6 +184,80 @@ def test_a_server_that_takes_no_writes_now_is_unavailable(
     assert (stored.last_seq, stored.tasks) == (1, [])
     server.set(setting, back)
     assert append(journal, epoch) == 2
+    journal.close()
+
+
+def test_a_server_whose_disk_is_full_is_unavailable_until_there_is_room(tmp_path: Path) -> None:
+    """What it acknowledged before is there, and the same call works when there is room again."""
+    with tiny_disk(tmp_path / "disk", megabytes=16) as disk:
+        server = RedisServerProcess.start(folder=disk.root, appendfsync="everysec")
+        try:
+            journal = opened(server)
+            epoch = begin(journal)
+            disk.fill()
+            acknowledged = _fill(journal, epoch)
+            with pytest.raises(StoreUnavailableError, match="takes nothing now"):
+                append(journal, epoch, "again")
+            disk.free()
+            eventually(lambda: _takes(journal, epoch), "the server writes again")
+            assert stages(journal) == [*(str(number) for number in range(acknowledged)), "again"]
+            journal.close()
+        finally:
+            server.stop()
+
+
+def test_a_server_that_ends_for_want_of_room_has_what_it_acknowledged(tmp_path: Path) -> None:
+    """Redis gives up where it may not acknowledge without a sync. Nothing is lost by that."""
+    with tiny_disk(tmp_path / "disk", megabytes=16) as disk:
+        server = RedisServerProcess.start(folder=disk.root)
+        try:
+            journal = opened(server)
+            epoch = begin(journal)
+            disk.fill()
+            acknowledged = _fill(journal, epoch)
+            server.wait()
+            disk.free()
+            server.launch()
+            found = stages(journal)
+            assert found in ([str(n) for n in range(acknowledged)], [str(n) for n in range(acknowledged + 1)])
+            journal.close()
+        finally:
+            server.stop()
+
+
+def _fill(journal: RedisJournal, epoch: int) -> int:
+    """Append until the store takes no more; return how many events it acknowledged."""
+    for number in count():
+        try:
+            append(journal, epoch, str(number))
+        except StoreUnavailableError:
+            return number
+    raise AssertionError
+
+
+def _takes(journal: RedisJournal, epoch: int) -> bool:
+    with suppress(StoreUnavailableError):
+        return append(journal, epoch, "again") > 0
+    return False
+
+
+@pytest.mark.crash
+def test_writers_lose_nothing_while_the_server_is_killed_again_and_again(
+    server: RedisServerProcess, tmp_path: Path
+) -> None:
+    """A history of three writers that share a run: what was acknowledged is there once, and nobody holds what another has."""
+    address = JournalAddress(server.url, REPOSITORY)
+    begin(journal := opened(server))
+    workload = Workload(address, tmp_path, writers=3)
+    try:
+        for _ in range(8):
+            workload.await_progress(15)
+            server.kill()
+            server.launch()
+        workload.await_progress(15)
+    finally:
+        workload.end()
+    assert violations(workload.history(), stored_names(journal)) == []
     journal.close()
 
 

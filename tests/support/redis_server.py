@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -38,28 +39,25 @@ class RedisServerProcess:
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @classmethod
-    def start(cls, *words: str, program: str = "redis-server", **settings: str) -> RedisServerProcess:
-        """Start one. Settings are those of the configuration, with `_` for `-`."""
-        if shutil.which(program) is None:
-            raise NotInstalledError(f"{program} is not installed")
-        folder = Path(tempfile.mkdtemp(prefix="holdfast-redis-", dir=os.environ.get("TMPDIR", "/tmp")))
+    def start(
+        cls, program: str = "redis-server", folder: Path | None = None, **settings: str
+    ) -> RedisServerProcess:
+        """Start one, in an empty folder. Settings are those of the configuration, with `_` for `-`."""
+        found = _installed(program)
         given = {name.replace("_", "-"): value for name, value in settings.items()}
-        server = cls(folder, free_port(), {**_DURABLE, **given}, program, words)
+        server = cls(folder or _new_folder(), free_port(), {**_DURABLE, **given}, found)
         server.launch()
         return server
 
     @classmethod
     def start_sentinel(cls, service: str, watched: RedisServerProcess) -> RedisServerProcess:
         """Start a Sentinel that watches a server and puts a replica in its place when it is gone."""
-        if shutil.which(watched.program) is None:
-            raise NotInstalledError(f"{watched.program} is not installed")
-        folder = Path(tempfile.mkdtemp(prefix="holdfast-sentinel-", dir=os.environ.get("TMPDIR", "/tmp")))
         settings = {
             "sentinel monitor": f"{service} 127.0.0.1 {watched.port} 1",
             "sentinel auth-pass": f"{service} {watched.settings['requirepass']}",
             "sentinel down-after-milliseconds": f"{service} 500",
         }
-        server = cls(folder, free_port(), settings, watched.program, ("--sentinel",))
+        server = cls(_new_folder(), free_port(), settings, watched.program, ("--sentinel",))
         server.launch()
         return server
 
@@ -97,8 +95,12 @@ class RedisServerProcess:
     def kill(self) -> None:
         """Kill the server as with kill -9."""
         self.send(signal.SIGKILL)
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until it has ended."""
         assert self._process is not None
-        self._process.wait()
+        self._process.wait(_DEADLINE_S)
 
     def send(self, what: signal.Signals) -> None:
         """Send the server a signal."""
@@ -133,9 +135,24 @@ class ValkeyServerProcess(RedisServerProcess):
     """The same with Valkey."""
 
     @classmethod
-    def start(cls, *words: str, program: str = "valkey-server", **settings: str) -> RedisServerProcess:
+    def start(
+        cls, program: str = "valkey-server", folder: Path | None = None, **settings: str
+    ) -> RedisServerProcess:
         """Start one."""
-        return super().start(*words, program=program, **settings)
+        return super().start(program, folder, **settings)
+
+
+def _installed(program: str) -> str:
+    """Return where a program is: on this machine, or beside the tools of the tests."""
+    own = Path(sys.prefix) / "servers"
+    found = shutil.which(program) or shutil.which(program, path=str(own))
+    if found is None:
+        raise NotInstalledError(f"{program} is not installed")
+    return found
+
+
+def _new_folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="holdfast-redis-", dir=os.environ.get("TMPDIR", "/tmp")))
 
 
 def free_port() -> int:

@@ -19,6 +19,7 @@ from holdfast.journal.address import JournalAddress
 SERVERS: dict[str, str] = {
     "redis": "tests.support.redis_server:RedisServerProcess",
     "valkey": "tests.support.redis_server:ValkeyServerProcess",
+    "postgresql": "tests.support.postgres_server:PostgresServer",
 }
 """Each kind of journal that is in a server, and the class that starts one."""
 

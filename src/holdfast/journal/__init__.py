@@ -23,6 +23,8 @@ JOURNALS = {
     "redis+sentinel": "holdfast.journal.redis:RedisJournal",
     "valkey": "holdfast.journal.redis:RedisJournal",
     "valkeys": "holdfast.journal.redis:RedisJournal",
+    "postgresql": "holdfast.journal.postgres:PostgresJournal",
+    "postgres": "holdfast.journal.postgres:PostgresJournal",
 }
 """The scheme of a journal's address, and its class. A plain path is a SQLite file."""
 

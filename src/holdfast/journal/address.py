@@ -32,6 +32,9 @@ class JournalAddress:
 def without_password(url: str) -> str:
     """Return an address as it may be shown and stored. The user's name stays, the password goes."""
     parts = split_url(url)
+    if "@" not in parts.netloc and "@" in url:
+        # A slash in a password that was not escaped: all before the host may belong to it.
+        return f"{parts.scheme}://{_HIDDEN}@{url.rpartition('@')[2]}"
     options = [
         (name, _HIDDEN if name.lower().endswith(tuple(_SECRET_OPTIONS)) else value)
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
@@ -39,7 +42,7 @@ def without_password(url: str) -> str:
     user, at, hosts = parts.netloc.rpartition("@")
     name, colon, _ = user.partition(":")
     login = f"{name}{colon}{_HIDDEN if colon else ''}{at}"
-    return parts._replace(netloc=f"{login}{hosts}", query=urlencode(options, safe="/*")).geturl()
+    return joined_url(parts._replace(netloc=f"{login}{hosts}", query=urlencode(options, safe="/*")))
 
 
 def password_of(url: str) -> str:
@@ -56,18 +59,25 @@ def with_password(url: str, password: str) -> str:
     user, at, hosts = parts.netloc.rpartition("@")
     name = user.partition(":")[0]
     login = f"{name}:{quote(password, safe='')}@" if password else f"{name}{at}"
-    return parts._replace(netloc=f"{login}{hosts}").geturl()
+    return joined_url(parts._replace(netloc=f"{login}{hosts}"))
 
 
 def split_url(url: str) -> SplitResult:
     """Return the parts of an address. Raises HoldfastError, without showing it, if it is none."""
     try:
         parts = urlsplit(url)
-    except ValueError as error:
-        raise HoldfastError(f"the address of the store is not valid: {error}", _FORM) from error
+    except ValueError:
+        # What Python says about it may hold the password.
+        raise HoldfastError("the address of the store is not valid", _FORM) from None
     if not parts.scheme or "://" not in url:
         raise HoldfastError(f"{quoted(url.rpartition('@')[2])} is not the address of a store", _FORM)
     return parts
+
+
+def joined_url(parts: SplitResult) -> str:
+    """Return the address of its parts. Python alone would drop the slashes of one without a host, such as a Unix socket."""
+    rest = parts._replace(scheme="", netloc="").geturl()
+    return f"{parts.scheme}://{parts.netloc}{rest}"
 
 
 _FORM = "such as redis://localhost:6379/0 or postgresql://localhost/holdfast"

@@ -180,7 +180,7 @@ class RedisConnection:
 
     def _exchange(self, words: Sequence[str | bytes | int]) -> Any:
         connection = self._connected()
-        connection.send_command(*words)
+        connection.send_packed_command([_packed(words)])
         return connection.read_response()
 
     def _connected(self) -> Any:
@@ -295,6 +295,15 @@ class RedisConnection:
         for secret in filter(None, secrets):
             text = text.replace(secret, "***")
         return text.rstrip(".")
+
+
+def _packed(words: Sequence[str | bytes | int]) -> bytes:
+    """Return a command as it is sent. The library would send a large one in many pieces, and the server wake up for each."""
+    parts = [b"*%d\r\n" % len(words)]
+    for word in words:
+        body = word if isinstance(word, bytes) else str(word).encode()
+        parts += (b"$%d\r\n" % len(body), body, b"\r\n")
+    return b"".join(parts)
 
 
 def is_cluster(name: str) -> JournalError:
