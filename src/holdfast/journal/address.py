@@ -67,6 +67,12 @@ def split_url(url: str) -> SplitResult:
         raise HoldfastError(f"the address of the store is not valid: {error}", _FORM) from error
     if not parts.scheme or "://" not in url:
         raise HoldfastError(f"{quoted(url.rpartition('@')[2])} is not the address of a store", _FORM)
+    # A password with such a character ends too early, and the rest of it would be shown as a part of the address.
+    if parts.fragment or "@" in parts.path + parts.query:
+        raise HoldfastError(
+            "the address of the store has an @ or a # at a place where none can be",
+            "write %2F for /, %3F for ?, %23 for # and %40 for @ in a password",
+        )
     return parts
 
 
