@@ -36,7 +36,7 @@ def start() -> Iterator[Callable[..., RedisServerProcess]]:
     def start(watched: RedisServerProcess | None = None, **settings: str) -> RedisServerProcess:
         try:
             if watched is None:
-                running.append(RedisServerProcess.start(**settings))
+                running.append(RedisServerProcess.start("redis-server", None, **settings))
             else:
                 running.append(RedisServerProcess.start_sentinel("ours", watched))
         except NotInstalledError as error:

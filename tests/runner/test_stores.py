@@ -47,7 +47,9 @@ class StoredTrial:
 
     def landed(self) -> list[str]:
         """Return what git shows to have landed, in order."""
-        subjects = self.cli.project.git("log", "--first-parent", "--reverse", "--format=%s", f"holdfast/{RUN}")
+        subjects = self.cli.project.git(
+            "log", "--first-parent", "--reverse", "--format=%s", f"holdfast/{RUN}"
+        )
         return [line.removeprefix("Land ") for line in subjects.splitlines() if line.startswith("Land ")]
 
     def attempts(self) -> dict[str, int]:
@@ -66,7 +68,9 @@ def trial(tmp_path: Path, server: ServerProcess, monkeypatch: pytest.MonkeyPatch
     return StoredTrial(cli, at_work, go_on)
 
 
-def test_a_run_goes_on_when_its_server_was_killed_and_is_back(trial: StoredTrial, server: ServerProcess) -> None:
+def test_a_run_goes_on_when_its_server_was_killed_and_is_back(
+    trial: StoredTrial, server: ServerProcess
+) -> None:
     """The agent works on meanwhile, and what it did lands once."""
     runner = trial.start()
     server.kill()
@@ -118,7 +122,9 @@ def test_a_killed_runner_is_replaced_at_once(trial: StoredTrial) -> None:
     assert (trial.landed(), trial.attempts()) == (["a", "b", "c"], {"a": 1, "b": 1, "c": 1})
 
 
-def test_a_live_run_can_be_looked_at_from_another_clone_and_not_taken(trial: StoredTrial, tmp_path: Path) -> None:
+def test_a_live_run_can_be_looked_at_from_another_clone_and_not_taken(
+    trial: StoredTrial, tmp_path: Path
+) -> None:
     """The other machine sees it at once, by the repository's first commit; it neither decides nor runs."""
     runner = trial.start()
     trial.cli.project.git("clone", "-q", str(trial.cli.here), str(tmp_path / "clone"))

@@ -27,6 +27,10 @@ QUOTES = '""'
 _WITH_PARENT = ["setpriv", "--pdeathsig", "KILL"]
 
 
+class PortTakenError(Exception):
+    """Somebody else listens there."""
+
+
 @dataclass(slots=True)
 class RedisServerProcess:
     """A server that runs, can be killed, stopped and started again."""
@@ -46,7 +50,7 @@ class RedisServerProcess:
         found = _installed(program)
         given = {name.replace("_", "-"): value for name, value in settings.items()}
         server = cls(folder or _new_folder(), free_port(), {**_DURABLE, **given}, found)
-        server.launch()
+        server.launch_anywhere()
         return server
 
     @classmethod
@@ -58,7 +62,7 @@ class RedisServerProcess:
             "sentinel down-after-milliseconds": f"{service} 500",
         }
         server = cls(_new_folder(), free_port(), settings, watched.program, ("--sentinel",))
-        server.launch()
+        server.launch_anywhere()
         return server
 
     @property
@@ -71,6 +75,14 @@ class RedisServerProcess:
         """The process of the server."""
         assert self._process is not None
         return self._process.pid
+
+    def launch_anywhere(self) -> None:
+        """Start the process; on another port if somebody took the one that was free a moment ago."""
+        while True:
+            try:
+                return self.launch()
+            except PortTakenError:
+                self.port = free_port()
 
     def launch(self) -> None:
         """Start the process, with what the folder holds, and wait until it answers."""
@@ -124,6 +136,8 @@ class RedisServerProcess:
         while time.monotonic() < deadline:
             assert self._process is not None
             said = (self.folder / "log").read_text(errors="replace")
+            if self._process.poll() is not None and "Address already in use" in said:
+                raise PortTakenError
             assert self._process.poll() is None, f"{self.program} ended: {said}"
             if "eady to accept connections" in said or "Sentinel ID" in said:
                 return
