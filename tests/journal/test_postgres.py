@@ -526,7 +526,7 @@ def test_tls_is_used_as_the_address_says(tmp_path: Path) -> None:
         hosts.write_text(hosts.read_text().replace("host all", "hostssl all"))
         server.shut_down()
         server.settings = ("ssl=on",)
-        server.run()
+        server.launch()
         for mode in ("require", f"verify-full&sslrootcert={root}"):
             address = JournalAddress(f"{server.url}?sslmode={mode}", repository=mode)
             with closing(open_journal(address)) as journal:

@@ -89,7 +89,7 @@ def test_a_killed_server_has_all_that_it_acknowledged(
             server.kill()
             said += writer.stdout.readlines()
             assert "StoreUnavailableError" in (writer.stderr.read() if writer.stderr else "")
-        server.run()
+        server.launch()
         with closing(open_journal(address)) as journal:
             assert check_rows_match_events(journal) >= int(said[-1])
 
@@ -101,7 +101,7 @@ def test_a_server_that_commits_without_syncing_is_made_to_sync() -> None:
         with closing(PostgresJournal.open(address)) as journal:
             last = add(journal, begin(journal), 5)
             server.kill()
-        server.run()
+        server.launch()
         assert numbers(address) == list(range(1, last + 1))
 
 
@@ -133,7 +133,7 @@ def test_a_restart_between_two_calls_is_not_noticed(server: PostgresServer, addr
         epoch = begin(journal)
         for expected in (2, 3):
             server.shut_down()
-            server.run()
+            server.launch()
             assert add(journal, epoch) == expected
         assert journal.load(RUN).last_seq == 3
 
@@ -154,7 +154,7 @@ def test_a_server_that_is_away_is_unavailable_until_it_is_back(
         ):
             with pytest.raises(StoreUnavailableError):
                 call()
-        server.run()
+        server.launch()
         assert add(journal, epoch) == 2
 
 
@@ -302,7 +302,7 @@ def test_a_failover_that_lost_acknowledged_events_is_noticed(server: PostgresSer
         replica.shut_down()
         assert add(journal, epoch) == 2
         server.kill()
-        replica.run()
+        replica.launch()
         replica.sql("SELECT pg_promote()")
         with pytest.raises(JournalError, match="lost events") as caught:
             add(journal, epoch)

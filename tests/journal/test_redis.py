@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -117,10 +116,10 @@ def test_a_server_that_is_stopped_blocks_nobody_for_ever(server: RedisServerProc
     """What it does after it was continued happened once."""
     journal = opened(server)
     epoch = begin(journal)
-    server.send(signal.SIGSTOP)
+    server.pause()
     with pytest.raises(StoreUnavailableError, match="Timeout"):
         append(journal, epoch, "late")
-    server.send(signal.SIGCONT)
+    server.go_on()
     assert append(journal, epoch, "late") == 2
     assert stages(journal) == ["late"]
     journal.close()

@@ -46,7 +46,7 @@ class PostgresServer:
         shutil.copytree(template, folder / "data", symlinks=True)
         _own(folder)
         server = cls(folder, free_port(), settings)
-        server.run()
+        server.launch()
         return server
 
     @property
@@ -64,7 +64,7 @@ class PostgresServer:
         """Its data folder."""
         return self.folder / "data"
 
-    def run(self) -> None:
+    def launch(self) -> None:
         """Start the process on the folder as it is, and wait until it answers."""
         settings = [part for setting in self.settings for part in ("-c", setting)]
         where = ["-D", str(self.data), "-p", str(self.port), "-k", str(self.folder), "-h", "127.0.0.1"]
@@ -105,6 +105,12 @@ class PostgresServer:
         self.process.send_signal(signal.SIGINT)
         self.process.wait(timeout=_START_S)
 
+    def forget(self) -> None:
+        """Make the server, which is down, an empty one."""
+        shutil.rmtree(self.data)
+        shutil.copytree(_template(), self.data, symlinks=True)
+        _own(self.folder)
+
     def stop(self) -> None:
         """End it and remove its files. Killed, it would leave a piece of shared memory."""
         if self.process is not None and self.process.poll() is None:
@@ -143,7 +149,7 @@ class PostgresServer:
         subprocess.run([*argv, "-h", str(self.folder), "-p", str(self.port), "-U", "postgres"], check=True)
         replica = PostgresServer(folder, free_port())
         try:
-            replica.run()
+            replica.launch()
             yield replica
         finally:
             replica.stop()

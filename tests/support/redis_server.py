@@ -118,6 +118,14 @@ class RedisServerProcess:
         """Send the server a signal."""
         os.kill(self.pid, what)
 
+    def pause(self) -> None:
+        """Stop the process, as a stalled machine does. It keeps its connections."""
+        self.send(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it go on."""
+        self.send(signal.SIGCONT)
+
     def forget(self) -> None:
         """Remove what the server, which is down, has kept."""
         for path in self.folder.glob("*"):

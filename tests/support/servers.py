@@ -24,10 +24,27 @@ SERVERS: dict[str, str] = {
 """Each kind of journal that is in a server, and the class that starts one."""
 
 
-class Server(Protocol):
+class ServerProcess(Protocol):
     """A server that runs."""
 
-    url: str
+    @property
+    def url(self) -> str:
+        """Its address."""
+
+    def kill(self) -> None:
+        """End it as a crash does. Its folder stays."""
+
+    def launch(self) -> None:
+        """Start it again on its folder as it is, and wait until it answers."""
+
+    def forget(self) -> None:
+        """Make it an empty one, while it is down."""
+
+    def pause(self) -> None:
+        """Stop it, as a stalled machine does: it keeps its connections."""
+
+    def go_on(self) -> None:
+        """Let it go on."""
 
     def stop(self) -> None:
         """End it and remove its files."""
@@ -37,13 +54,19 @@ class NotInstalledError(Exception):
     """The program of a server is not on this machine."""
 
 
+def start_server(kind: str) -> ServerProcess:
+    """Start a server that the caller stops. Raises NotInstalledError if its program is not here."""
+    module, name = SERVERS[kind].split(":")
+    started: ServerProcess = getattr(import_module(module), name).start()
+    return started
+
+
 def url_of(kind: str) -> str:
     """Return the address of this process's server of a kind; start it if there is none. Child processes share it."""
     variable = f"TESTS_{kind.upper()}_URL"
     if variable not in os.environ:
-        module, name = SERVERS[kind].split(":")
         try:
-            server: Server = getattr(import_module(module), name).start()
+            server = start_server(kind)
         except NotInstalledError as error:
             pytest.skip(str(error))
         atexit.register(server.stop)
