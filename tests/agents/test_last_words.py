@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.agents.streams.reader import LINE_BYTES_MAX
 from holdfast.core.observations import AgentTrouble, StreamSummary
 from tests.agents.recordings import heard
 
@@ -113,6 +114,16 @@ def test_an_empty_answer_after_a_tool_call_is_no_end() -> None:
     assert told("claude", used, {"type": "result", "subtype": "success", "result": ""}).is_cut
 
 
+def test_a_message_of_copilot_that_asks_for_tools_is_no_last_word() -> None:
+    """They may never have been run, whatever it says besides and however the whole ends."""
+    closed = "HOLDFAST: task T1 is done, attempt 1"
+    said = {"type": "assistant.message", "data": {"content": closed, "toolRequests": []}}
+    asked = {"type": "assistant.message", "data": {"content": closed, "toolRequests": [{"name": "bash"}]}}
+    result = {"type": "result", "exitCode": 0}
+    assert told("copilot", asked, said, result).finished
+    assert told("copilot", said, asked, result).is_cut
+
+
 AIDERS_TURN = "All done.\nTokens: 1k sent, 50 received.\nCommit 3519acc half.txt\n"
 
 
@@ -136,3 +147,34 @@ def test_what_goose_repeats_of_its_brief_is_not_the_models_last_line() -> None:
     brief = {"type": "text", "text": "end with this line:\n\nHOLDFAST: task T1 is done, attempt 1"}
     found = told("goose", {"type": "message", "message": {"role": "user", "id": "u", "content": [brief]}})
     assert found.last_line == ""
+
+
+CODEX_END = b'{"type":"turn.completed","usage":{"input_tokens":9}}\n'
+UNREADABLE = {
+    "a lone surrogate": b'{"type":"turn.failed","error":{"message":"\\ud800"}}',
+    "a byte that is no UTF-8": b'{"type":"turn.failed","error":{"message":"\xff"}}',
+    "a NUL": b'{"type":"turn.failed","error":{"message":"\x00"}}',
+    "cut": b'{"type":"turn.failed","err',
+    "too long": b'{"type":"turn.failed","error":{"message":"' + b"x" * LINE_BYTES_MAX + b'"}}',
+}
+
+
+@pytest.mark.parametrize("line", UNREADABLE.values(), ids=UNREADABLE)
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_an_event_that_cannot_be_read_takes_the_last_word_back(line: bytes, end: bytes) -> None:
+    """It may have been the error that the agent ended in. Who says after it that it ended is believed."""
+    assert heard(CODEX_END, "codex").finished
+    assert heard(CODEX_END + line + end, "codex").is_cut
+    assert heard(CODEX_END + line + b"\n" + CODEX_END, "codex").finished
+
+
+def test_an_event_that_cannot_be_read_ends_no_trouble() -> None:
+    """Nobody knows that the agent got over it."""
+    failed = b'{"type":"turn.failed","error":{"message":"429 Too Many Requests"}}\n'
+    assert heard(failed + UNREADABLE["cut"], "codex").trouble is AgentTrouble.LIMIT
+
+
+def test_plain_lines_beside_the_events_take_nothing_back() -> None:
+    """Agents print warnings beside their events, and a stream without events may print anything in braces."""
+    assert heard(CODEX_END + b"(node:12) Warning: old API\n[cut\n} cut\n", "codex").finished
+    assert heard(f"{AIDERS_TURN}{{cut\n".encode(), "aider").finished

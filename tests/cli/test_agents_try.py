@@ -15,6 +15,7 @@ from tests.support.command import COMMAND, Cli, Done, eventually, is_alive, on_t
 from tests.support.installed_tools import install, only_tools
 from tests.support.repositories import fingerprint, git, write
 from tests.support.runs import Fifo
+from tests.support.tiny_disk import tiny_disk
 
 STARTS: list[dict[str, Any]] = [
     {"type": "thread.started", "thread_id": "t-1"},
@@ -266,3 +267,29 @@ def test_an_agent_of_the_users_file_is_found(tmp_path: Path) -> None:
     folders = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "TMPDIR": str(bench.temporary)}
     done = Cli(bench.here)("agents", "try", "night", "--yes", **folders)
     assert (done.code, done.out.startswith("night: done")) == (0, True), done.err
+
+
+def test_an_agent_of_the_projects_file_is_found_before_the_first_commit(tmp_path: Path) -> None:
+    """The trial has a repository of its own: that of the user needs no commit for it."""
+    bench = Bench(tmp_path, "true")
+    git(bench.here, "init", "-q")
+    script = f"{WRITES}; {prints(*ENDS)}"
+    table = f'[night]\npreset = "codex"\ncommand = ["sh", "-c", {json.dumps(script)}]\nprogram = "sh"\n'
+    write(bench.here / ".holdfast" / "agents.toml", table)
+    assert "night" in Cli(bench.here)("agents").out
+    done = Cli(bench.here)("agents", "try", "night", "--yes", TMPDIR=str(bench.temporary))
+    assert (done.code, done.out.startswith("night: done")) == (0, True), done.err
+
+
+def test_a_trial_without_room_says_where_it_could_work(tmp_path: Path) -> None:
+    """Its repository goes with it: there is no run to be resumed, wherever the disk gets full."""
+    bench, hints = Bench(tmp_path, WRITES, "raw"), set[str]()
+    with tiny_disk(tmp_path / "disk", 1) as disk:
+        for leave in range(40_000, 440_000, 60_000):
+            disk.fill(leave)
+            done = Cli(bench.here)(*bench.command(), TMPDIR=str(disk.root))
+            hints |= {done.err.splitlines()[-1]} if done.code else set()
+            disk.free()
+            assert [path for path in disk.root.iterdir() if path.is_dir()] == []
+    assert any("`--keep DIR`, or TMPDIR" in hint for hint in hints)
+    assert not any("holdfast resume" in hint for hint in hints)

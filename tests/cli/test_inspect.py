@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.command import Cli, killed_cli
+from tests.support.command import Cli, cli_at_work, killed_cli
 from tests.support.scripted_agents import (
     FINISHED,
     THREAD,
@@ -73,6 +73,18 @@ def test_snapshots_are_listed_and_restored(tmp_path: Path) -> None:
     assert (target / "half.txt").read_text() == "half\n"
     assert cli("inspect", "1", "a", "--restore", str(target)).code == 2
     assert cli("inspect", "1", "a", "--restore", str(tmp_path / "x"), "--snapshot", "9").code == 2
+
+
+def test_one_word_says_that_work_is_kept(tmp_path: Path) -> None:
+    """Finished or not, by an attempt or by a snapshot: nobody has to find out whether two words differ."""
+    cli, runner, _ = cli_at_work(tmp_path)
+    assert cli("save").code == 0
+    shown = cli("inspect", "1", "a").out
+    assert "\n  unfinished work is kept as " in shown
+    assert "a: unfinished work kept, " in shown
+    assert cli("stop").code == 0
+    runner.wait()
+    assert "saved" not in shown + cli("inspect", "1", "a").out
 
 
 def test_inspect_tells_what_each_attempt_used_and_where_it_ended(tmp_path: Path) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from tests.support.command import Cli
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Cli, eventually
+from tests.support.scripted_agents import claude, refused, say
 
 
 def test_list_shows_every_run(ended: Cli) -> None:
@@ -56,3 +61,25 @@ def test_tasks_that_never_began_are_counted(ended: Cli) -> None:
     """`list` and `status` agree on how many there are."""
     (line,) = ended.json("list")
     assert (line["completed"], line["tasks"]) == (1, ended.json("status")["metrics"]["tasks"])
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "reason"), [(429, "limit", "limit"), (503, "unreachable", "outage")]
+)
+def test_a_run_whose_provider_is_waited_for_is_not_plainly_running(
+    tmp_path: Path, status: int, words: str, reason: str
+) -> None:
+    """Whoever looks at the list sees that it waits, and for what; programs get what `status` gives them."""
+    agents = {"c": claude(f"{say(refused(status))}; exit 1")}
+    task = {"id": "a", "prompt": "x"}
+    cli = Cli.of(tmp_path / "p", task, agent="c", agents=agents, limits={"limit_wait": "30m"})
+    runner = cli.start("run", "--yes")
+    eventually(lambda: bool(cli.json("list") and cli.json("list")[0]["providers"]), "its provider is parked")
+    (line,), shown = cli.json("list"), cli("list").out
+    assert (line["status"], line["ending"]) == ("running", "running")
+    assert [one["reason"] for one in line["providers"]] == [reason]
+    assert f"running ({reason})" in shown
+    assert "(waits: anthropic" in shown
+    assert words in shown
+    assert cli("stop").code == 0
+    runner.wait()

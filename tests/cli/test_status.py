@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from holdfast.views.status import StatusView
 from holdfast.views.text import when
@@ -17,10 +18,13 @@ from tests.support.command import COMMAND, Cli, cli_at_work, eventually, writes
 from tests.support.repositories import fingerprint
 from tests.support.runs import Fifo
 from tests.support.scripted_agents import (
+    DONE,
+    SAID,
     THREAD,
     claude,
     codex,
     fails as agent_fails,
+    once,
     refused,
     say,
     uses,
@@ -225,6 +229,18 @@ def test_status_tells_until_when_a_task_waits_for_a_limit(tmp_path: Path) -> Non
     assert "openai is at its limit until" in view["run"]["detail"]
 
 
+def test_attempts_that_count_against_the_limit_are_told_from_the_others(tmp_path: Path) -> None:
+    """The first one met a limit and charges nothing, the second one failed, the third one did the task."""
+    soon = say(agent_fails("You have hit your usage limit. Please try again in 1s."))
+    script = once(tmp_path / "1", f"{soon}; exit 1", once(tmp_path / "2", "exit 1", work("a")))
+    cli = _worked_on_by(tmp_path, codex(script), attempts=4)
+    assert cli("run", "--yes").code == 0
+    assert "3 (1 of 4 charged)" in cli("status").out
+    assert "\n  1 of 4 attempts charged\n" in cli("inspect").out
+    for task in (cli.task("a"), *cli.json("inspect")["tasks"]):
+        assert (task["charged"], task["attempts_max"]) == (1, 4)
+
+
 def test_status_tells_since_when_a_provider_is_out_of_reach(tmp_path: Path) -> None:
     """Since when, the provider's last words and the next try, for people and programs; a limit is told apart from it."""
     cli = _worked_on_by(tmp_path, claude(f"{say(refused(503))}; exit 1"), limit_wait="30m")
@@ -265,14 +281,19 @@ def test_status_tells_whose_try_a_task_waits_for(tmp_path: Path) -> None:
     runner.wait()
 
 
-def test_an_unfinished_task_can_be_taken_and_its_agent_excused(tmp_path: Path) -> None:
-    """Its model may never write the closing line: the hints say so, beside inspect, retry and skip."""
-    cli = _worked_on_by(tmp_path, codex(f"{say(THREAD)}; echo a > a.txt"), attempts=1)
+@pytest.mark.parametrize(("says", "unclosed"), [((THREAD, SAID, DONE), True), ((THREAD,), False)])
+def test_an_unfinished_task_can_be_taken_and_its_agent_excused(
+    tmp_path: Path, says: tuple[dict[str, Any], ...], unclosed: bool
+) -> None:
+    """Its model may never write the closing line: the hints say so, where nothing else was missing."""
+    agent = codex(f"{say(*says)}; echo a > a.txt", closing_line=True)
+    cli = _worked_on_by(tmp_path, agent, attempts=1)
     assert cli("run", "--yes").code == 1
-    assert cli.task("a")["failure"] == "unfinished"
-    said = cli("status").out
+    task, said = cli.task("a"), cli("status").out
+    assert (task["failure"], task["closing_line_missing"]) == ("unfinished", unclosed)
     assert "`holdfast take 1 a` hands you its work" in said
-    assert "`closing_line: false` for c under `agents:` in the plan, `holdfast amend 1`;" in said
+    hint = "`closing_line: false` for c under `agents:` in the plan, `holdfast amend 1`;"
+    assert (hint in said) is unclosed
 
 
 def test_a_killed_runner_takes_no_word_of_an_outage_with_it(tmp_path: Path) -> None:

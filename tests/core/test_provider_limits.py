@@ -180,6 +180,18 @@ def test_work_that_goes_well_forgets_the_limit() -> None:
     assert state.row.parked == {}
 
 
+@pytest.mark.parametrize(("until", "clock", "stays"), [(100, 50, True), (100, 200, False), (None, 50, False)])
+def test_work_that_goes_well_ends_no_wait_whose_end_is_known(
+    until: float | None, clock: float, stays: bool
+) -> None:
+    """Nothing starts during the wait: this work was begun before it, and says nothing of the limit. A guess it corrects."""
+    state = _two()
+    state.apply(msgspec.structs.replace(start("u", 1), agent="a", provider="p"))
+    _limit(state, None if until is None else WALL + until)
+    state.apply(msgspec.structs.replace(done("u", 1), clock=clock))
+    assert ("p" in state.row.parked) is stays
+
+
 def _resumed(state: RunState, wall: float) -> float:
     """Return how long is still waited after a restart at a wall time, the run's clock standing where it was."""
     facts = Facts(branch=BranchFacts(tip="base"), wall=wall)

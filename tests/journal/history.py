@@ -41,7 +41,7 @@ TAKE, APPEND, RELEASE = "take", "append", "release"
 ASKED, DONE, REFUSED, UNKNOWN = "asked", "done", "refused", "unknown"
 
 
-class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
+class JournalCall(msgspec.Struct, frozen=True, kw_only=True):
     """One call of a writer: when it began and ended, and how. Unknown: the store did not answer, it may have happened.
 
     It is also written down before it is made, as asked: a writer may be killed before it can say how it went.
@@ -62,7 +62,7 @@ class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
 class HistoryWriter:
     """Calls a journal and writes down what it asked for and was told."""
 
-    def __init__(self, name: str, journal: Journal, record: Callable[[RecordedCall], None]) -> None:
+    def __init__(self, name: str, journal: Journal, record: Callable[[JournalCall], None]) -> None:
         self.name = name
         self.journal = journal
         self._record = record
@@ -89,7 +89,7 @@ class HistoryWriter:
         self._call(RELEASE, epoch, lambda: self.journal.release(RUN, epoch))
 
     def _call(self, kind: str, epoch: int, call: Callable[[], int | None], marker: str = "") -> int | None:
-        asked = RecordedCall(
+        asked = JournalCall(
             writer=self.name,
             kind=kind,
             epoch=epoch,
@@ -128,7 +128,7 @@ def write(writer: HistoryWriter, dice: random.Random) -> None:
             writer.release(epoch)
 
 
-def violations(history: Sequence[RecordedCall], stored: Sequence[str]) -> list[str]:
+def violations(history: Sequence[JournalCall], stored: Sequence[str]) -> list[str]:
     """Return what the history shows that a journal must never do. `stored` are the names of the events, in their order."""
     return [
         *_lost_or_doubled(history, stored),
@@ -139,11 +139,11 @@ def violations(history: Sequence[RecordedCall], stored: Sequence[str]) -> list[s
     ]
 
 
-def _of(history: Sequence[RecordedCall], kind: str, outcome: str = DONE) -> list[RecordedCall]:
+def _of(history: Sequence[JournalCall], kind: str, outcome: str = DONE) -> list[JournalCall]:
     return [one for one in history if (one.kind, one.outcome) == (kind, outcome)]
 
 
-def _lost_or_doubled(history: Sequence[RecordedCall], stored: Sequence[str]) -> Iterator[str]:
+def _lost_or_doubled(history: Sequence[JournalCall], stored: Sequence[str]) -> Iterator[str]:
     """What was acknowledged is there once, under its number; what was only refused is not there."""
     for one in _of(history, APPEND):
         name = _name(one)
@@ -161,11 +161,11 @@ def _lost_or_doubled(history: Sequence[RecordedCall], stored: Sequence[str]) -> 
     yield from (f"{name} is there, but was refused" for name in stored if name in refused)
 
 
-def _name(one: RecordedCall) -> str:
+def _name(one: JournalCall) -> str:
     return f"{one.epoch}.{one.marker}"
 
 
-def _out_of_order(history: Sequence[RecordedCall], stored: Sequence[str]) -> Iterator[str]:
+def _out_of_order(history: Sequence[JournalCall], stored: Sequence[str]) -> Iterator[str]:
     """Numbers follow time, and no event of an earlier epoch comes after one of a later epoch."""
     epochs = [int(name.partition(".")[0]) for name in stored]
     for before, after in pairwise(epochs):
@@ -177,7 +177,7 @@ def _out_of_order(history: Sequence[RecordedCall], stored: Sequence[str]) -> Ite
             yield f"{second.marker} was acknowledged before {first.marker} began, and has a later number"
 
 
-def _not_fenced(history: Sequence[RecordedCall]) -> Iterator[str]:
+def _not_fenced(history: Sequence[JournalCall]) -> Iterator[str]:
     """Once somebody has a later epoch, nobody writes with an earlier one."""
     takes = _of(history, TAKE)
     for one in _of(history, APPEND):
@@ -186,7 +186,7 @@ def _not_fenced(history: Sequence[RecordedCall]) -> Iterator[str]:
                 yield f"{one.writer} wrote {one.marker} with epoch {one.epoch} after {take.writer} had {take.epoch}"
 
 
-def _epochs_that_do_not_rise(history: Sequence[RecordedCall]) -> Iterator[str]:
+def _epochs_that_do_not_rise(history: Sequence[JournalCall]) -> Iterator[str]:
     takes = sorted(_of(history, TAKE), key=lambda one: one.began)
     for at, first in enumerate(takes):
         for second in takes[at + 1 :]:
@@ -194,7 +194,7 @@ def _epochs_that_do_not_rise(history: Sequence[RecordedCall]) -> Iterator[str]:
                 yield f"{second.writer} got epoch {second.epoch} after {first.writer} had {first.epoch}"
 
 
-def _two_holders(history: Sequence[RecordedCall]) -> Iterator[str]:
+def _two_holders(history: Sequence[JournalCall]) -> Iterator[str]:
     """Nobody gets a run that another surely holds: the lease began after it was asked for, and was not given up."""
     takes = _of(history, TAKE)
     for first in takes:
@@ -232,10 +232,10 @@ class Workload:
             self._relays.append(relay)
             self._logs.append(log)
 
-    def history(self) -> list[RecordedCall]:
+    def history(self) -> list[JournalCall]:
         """Return what was written down in whole lines."""
         return [
-            msgspec.json.decode(line, type=RecordedCall)
+            msgspec.json.decode(line, type=JournalCall)
             for log in self._logs
             if log.exists()
             for line in log.read_bytes().splitlines(keepends=True)
@@ -298,7 +298,7 @@ def main() -> None:
         )
 
 
-def _write_line(fd: int, one: RecordedCall) -> None:
+def _write_line(fd: int, one: JournalCall) -> None:
     os.write(fd, msgspec.json.encode(one) + b"\n")
 
 

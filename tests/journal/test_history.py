@@ -25,7 +25,7 @@ from tests.journal.history import (
     TAKE,
     UNKNOWN,
     HistoryWriter,
-    RecordedCall,
+    JournalCall,
     Workload,
     stored_names,
     violations,
@@ -88,7 +88,7 @@ def test_writers_under_faults_lose_double_and_overwrite_nothing(kind: str, tmp_p
 
 def _overtaken(one: Journal, other: Journal) -> list[str]:
     """A writer comes too late; return what the checker says of it."""
-    history: list[RecordedCall] = []
+    history: list[JournalCall] = []
     late, heir = HistoryWriter("late", one, history.append), HistoryWriter("heir", other, history.append)
     begin(one)
     epoch = late.take()
@@ -118,9 +118,9 @@ def test_a_journal_that_does_not_check_the_epoch_is_caught(kind: str, tmp_path: 
     assert "late wrote c with epoch 2 after heir had 3" in found
 
 
-def _operation(kind: str, began: float, **more: object) -> RecordedCall:
+def _operation(kind: str, began: float, **more: object) -> JournalCall:
     given = {"writer": "w", "epoch": 1, "ended": began + 0.01, "outcome": DONE, **more}
-    return RecordedCall(kind=kind, began=began, **given)  # type: ignore[arg-type]
+    return JournalCall(kind=kind, began=began, **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def _operation(kind: str, began: float, **more: object) -> RecordedCall:
     ],
 )  # fmt: skip
 def test_each_kind_of_violation_is_recognised(
-    history: list[RecordedCall], stored: list[str], words: str
+    history: list[JournalCall], stored: list[str], words: str
 ) -> None:
     """The model itself, without a store."""
     assert words in "; ".join(violations(history, stored))

@@ -167,6 +167,33 @@ def test_a_server_that_went_back_is_noticed_by_the_next_append(
     journal.close()
 
 
+def test_two_runners_with_the_same_epoch_are_told_apart(server: RedisServerProcess, tmp_path: Path) -> None:
+    """As after a failover that lost the taking of an epoch: the same number is given again, but not the same fence."""
+    late, heir = opened(server), opened(server)
+    begin(late)
+    server.kill()
+    shutil.copytree(server.folder, tmp_path / "older")
+    server.launch()
+    assert late.load(RUN).last_seq == 1
+    epoch = late.take_epoch(RUN)
+    server.kill()
+    server.forget()
+    shutil.copytree(tmp_path / "older", server.folder, dirs_exist_ok=True)
+    server.launch()
+    assert heir.load(RUN).last_seq == late.load(RUN).last_seq
+    assert heir.take_epoch(RUN) == epoch
+    for call in (
+        lambda: append(late, epoch),
+        lambda: late.renew(RUN, epoch),
+        lambda: late.remove_run(RUN, epoch),
+    ):
+        with pytest.raises(LeaseLostError):
+            call()
+    assert append(heir, epoch) == 2
+    late.close()
+    heir.close()
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "back"),
     [("maxmemory", "1", "0"), ("min-replicas-to-write", "1", "0")],

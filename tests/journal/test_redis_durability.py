@@ -16,7 +16,7 @@ from holdfast.journal.protocol import StoreDurability
 from holdfast.journal.redis import RedisJournal
 from tests.contract.journals import RUN, begin
 from tests.support.command import eventually
-from tests.support.redis_server import RedisServerProcess
+from tests.support.redis_server import RedisServerProcess, free_port
 from tests.support.servers import NotInstalledError
 
 
@@ -152,7 +152,7 @@ def test_a_replica_is_read_but_not_written(server: RedisServerProcess) -> None:
 def test_a_node_of_a_cluster_is_refused(server: RedisServerProcess) -> None:
     """It keeps only a part of the keys."""
     server.kill()
-    server.settings["cluster-enabled"] = "yes"
+    server.settings |= {"cluster-enabled": "yes", "cluster-port": str(free_port())}
     server.launch()
     with pytest.raises(JournalError, match="Redis Cluster"):
         RedisJournal.open(JournalAddress(server.url, "r"))

@@ -27,6 +27,10 @@ QUOTES = '""'
 _WITH_PARENT = ["setpriv", "--pdeathsig", "KILL"]
 
 
+class PortTakenError(Exception):
+    """Somebody else listens there."""
+
+
 @dataclass(slots=True)
 class RedisServerProcess:
     """A server that runs, can be killed, stopped and started again."""
@@ -46,19 +50,21 @@ class RedisServerProcess:
         found = _installed(program)
         given = {name.replace("_", "-"): value for name, value in settings.items()}
         server = cls(folder or _new_folder(), free_port(), {**_DURABLE, **given}, found)
-        server.launch()
+        server.launch_anywhere()
         return server
 
     @classmethod
-    def start_sentinel(cls, service: str, watched: RedisServerProcess) -> RedisServerProcess:
-        """Start a Sentinel that watches a server and puts a replica in its place when it is gone."""
-        settings = {
-            "sentinel monitor": f"{service} 127.0.0.1 {watched.port} 1",
+    def start_sentinel(cls, service: str, watched: RedisServerProcess, **settings: str) -> RedisServerProcess:
+        """Start a Sentinel that watches a server, by TLS if it can, and puts a replica in its place when it is gone."""
+        port = watched.settings.get("tls-port", watched.port)
+        given = {name.replace("_", "-"): value for name, value in settings.items()}
+        given |= {
+            "sentinel monitor": f"{service} 127.0.0.1 {port} 1",
             "sentinel auth-pass": f"{service} {watched.settings['requirepass']}",
             "sentinel down-after-milliseconds": f"{service} 500",
         }
-        server = cls(_new_folder(), free_port(), settings, watched.program, ("--sentinel",))
-        server.launch()
+        server = cls(_new_folder(), free_port(), given, watched.program, ("--sentinel",))
+        server.launch_anywhere()
         return server
 
     @property
@@ -71,6 +77,14 @@ class RedisServerProcess:
         """The process of the server."""
         assert self._process is not None
         return self._process.pid
+
+    def launch_anywhere(self) -> None:
+        """Start the process; on another port if somebody took the one that was free a moment ago."""
+        while True:
+            try:
+                return self.launch()
+            except PortTakenError:
+                self.port = free_port()
 
     def launch(self) -> None:
         """Start the process, with what the folder holds, and wait until it answers."""
@@ -124,6 +138,8 @@ class RedisServerProcess:
         while time.monotonic() < deadline:
             assert self._process is not None
             said = (self.folder / "log").read_text(errors="replace")
+            if self._process.poll() is not None and "Address already in use" in said:
+                raise PortTakenError
             assert self._process.poll() is None, f"{self.program} ended: {said}"
             if "eady to accept connections" in said or "Sentinel ID" in said:
                 return

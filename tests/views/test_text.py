@@ -211,6 +211,14 @@ def test_a_failure_is_told_with_the_last_line_of_its_log() -> None:
     assert event_sentence(failed).endswith("exited with 3; last line: no luck")
 
 
+def test_why_a_run_is_blocked_is_told_whole() -> None:
+    """The way out stands at its end. Of a reason with what a command said, only the first line comes here."""
+    why = f"the budget is spent: {'the run used much, ' * 20}`holdfast resume 1 --cost-usd 4` goes on"
+    assert event_sentence(ev.RunBlocked(reason=why)) == f"run blocked: {why}"
+    said = f"the base fails a check: `false` exited with 1; it said:\n  {'no ' * 99}"
+    assert event_sentence(ev.RunBlocked(reason=said)) == "run blocked: the base fails a check"
+
+
 NOON = datetime(2026, 11, 17, 12, 0).astimezone().timestamp()
 """Noon of a day, where the reader is."""
 

@@ -14,7 +14,7 @@ from holdfast.cli.arguments import JSON, Arguments
 from holdfast.cli.installed_agents import InstalledAgent, find_installed_agents
 from holdfast.cli.output import show
 from holdfast.errors import HoldfastError
-from holdfast.repo.discovery import find_repository
+from holdfast.repo.discovery import find_checkout
 from holdfast.views.terminal import terminal_width
 from holdfast.views.text import titled_table
 
@@ -52,9 +52,9 @@ def execute(args: Namespace) -> int:
 
 
 def checkout_here() -> Path | None:
-    """Return the repository around the current folder; None outside of any."""
+    """Return the checkout around the current folder, with or without a commit; None outside of any."""
     try:
-        return find_repository(Path.cwd()).checkout
+        return find_checkout(Path.cwd())
     except HoldfastError:
         return None
 

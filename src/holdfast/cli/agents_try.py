@@ -21,9 +21,15 @@ from holdfast.cli.prompts import require_yes
 from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox, tell_sandbox
 from holdfast.core.outcome import OutcomeKind
 from holdfast.core.plan import Plan
-from holdfast.errors import ExitCode, HoldfastError, did_you_mean, quoted
+from holdfast.errors import (
+    ExitCode,
+    HoldfastError,
+    MachineError,
+    did_you_mean,
+    quoted,
+)
 from holdfast.repo.files import remove_if_allowed
-from holdfast.runner.agent_trial import TrialOrder, try_agent
+from holdfast.runner.agent_trial import TrialOrder, TriedAgent, try_agent
 from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.trial_folders import remove_leftovers, trial_folder
 from holdfast.system_errors import doing
@@ -60,12 +66,23 @@ def execute(args: Namespace) -> int:
     version = ask_version(name, agent).version
     with _scratch_folder(args.keep) as folder:
         note(f"{name} works in {folder}; Ctrl-C ends it.")
-        tried = try_agent(folder, TrialOrder(name, agent, plan, asked_sandbox(args)))
+        tried = _tried(folder, TrialOrder(name, agent, plan, asked_sandbox(args)))
         log = _kept_log(name, tried.output)
         kept = args.keep or ""
         view = agent_trial_view(name, agent.recorded, agent.stream, version, tried, str(log), kept)
     show(view, agent_trial_text, args)
     return _CODES.get(view.outcome, ExitCode.INTERRUPTED)
+
+
+def _tried(folder: Path, order: TrialOrder) -> TriedAgent:
+    """Try the agent. What stops a run has `resume` for a way out; a scratch repository, which goes, has another one."""
+    try:
+        return try_agent(folder, order)
+    except HoldfastError as error:
+        if "`holdfast resume" not in error.hint:
+            raise
+        hint = "remove the cause, or let the agent work elsewhere (`--keep DIR`, or TMPDIR), then try again"
+        raise MachineError(error.message, hint) from error
 
 
 def _find(name: str, plan: Plan, checkout: Path | None) -> Preset:

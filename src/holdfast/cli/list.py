@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,9 +15,8 @@ from holdfast.core.facts import NOWHERE, ResultPlaces
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus
 from holdfast.journal.protocol import RunListing, RunProgress
-from holdfast.reporting.needs_you import needs_you
-from holdfast.views.status import RunLine, run_line
-from holdfast.views.status_text import list_text, no_run_text
+from holdfast.views.run_list import RunLine, list_text, run_line
+from holdfast.views.status_text import no_run_text
 from holdfast.views.terminal import ANY_WIDTH, terminal_width
 
 ARGUMENTS: Arguments = (JSON,)
@@ -48,7 +48,8 @@ def _line(
     return run_line(
         listing,
         progress,
-        () if is_over else needs_you(opened.require_journal().load(row.run).state()),
+        None if is_over else opened.require_journal().load(row.run).state(),
+        time.time(),
         held=not is_over and opened.holder(row.run) is not None,
         boot_id=boot,
         places=places.get(row.run, NOWHERE),

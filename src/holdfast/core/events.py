@@ -354,13 +354,14 @@ class AttemptStarted(AttemptEvent, frozen=True):
 
 
 class AttemptDone(AttemptEnded, frozen=True):
-    """The agent ended well; `head` holds its work, committed by us."""
+    """The agent ended well; `head` holds its work, committed by us. `clock` is the time on the run's clock, 0 if not known."""
 
     head: ObjectName
     tree: ObjectName
     summary: str = ""
     remarks: tuple[str, ...] = ()
     duration_s: float = 0.0
+    clock: float = 0.0
 
 
 class AttemptFailed(AttemptEnded, frozen=True):

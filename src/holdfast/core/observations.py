@@ -89,6 +89,11 @@ class AgentFinished:
     text: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadableEvent:
+    """An event that could not be read, or output that was skipped. It may have been the error that the agent ended in."""
+
+
 class EntryKind(StrEnum):
     """What one entry of a readable log is."""
 
@@ -113,7 +118,9 @@ class LogEntry:
     detail: str = ""
 
 
-Observation = Activity | Usage | SessionNamed | PermissionDenied | TroubleSeen | AgentFinished
+Observation = (
+    Activity | Usage | SessionNamed | PermissionDenied | TroubleSeen | AgentFinished | UnreadableEvent
+)
 
 
 @dataclass(slots=True)
@@ -185,6 +192,8 @@ class StreamSummary:
             case TroubleSeen(trouble, message, until, waits):
                 self._go_wrong(trouble, message[:_MESSAGE_CHARS], until)
                 self.waits = waits
+            case UnreadableEvent():
+                self.finished = False
 
     def recall(self, known: StreamSummary) -> None:
         """Restore totals from the journal when part of the stream is skipped. Idempotent."""

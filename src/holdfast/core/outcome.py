@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from holdfast.core.facts import Exit, ExitReason
 from holdfast.core.observations import AgentTrouble, StreamSummary
-from holdfast.core.projection import Halt
+from holdfast.core.projection import Failure, Halt
 from holdfast.core.status import FailureKind
 
 
@@ -196,6 +196,11 @@ def said_by(heard: StreamSummary, by_code: AgentTrouble | None = None, closing_l
 def is_closed_by(line: str, last_line: str) -> bool:
     """Tell whether the last line of a message is the closing line, if there is one."""
     return bool(line) and _AROUND.sub("", last_line) == line
+
+
+def lacks_closing_line(failure: Failure) -> bool:
+    """Tell whether an attempt failed for its closing line alone: its stream was whole."""
+    return failure.kind is FailureKind.UNFINISHED and failure.error == _NOT_CLOSED
 
 
 def _words(failure: FailureKind, exit_: Exit, heard: StreamSummary) -> str:

@@ -109,6 +109,11 @@ class Parked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     told: bool = False
     answered: bool = False
 
+    def ends_after(self, clock: float) -> bool:
+        """Tell whether it is a limit that is known to last beyond a time on the run's clock. A time of 0 is not known."""
+        known = self.reason is ParkReason.LIMIT and not self.probe and self.shut_in < 0
+        return known and 0.0 < clock < self.not_before
+
 
 class Halt(msgspec.Struct, frozen=True, kw_only=True):
     """Why we end an attempt's agent before it is done. `for_run`: because the run rests, whatever the attempt did."""

@@ -44,6 +44,7 @@ from holdfast.core.projection import (
     Failure,
     Halt,
     NoScore,
+    Parked,
     Report,
     RunRow,
     Score,
@@ -116,8 +117,10 @@ def _attempt_done(run: RunRow, limits: Limits, task: TaskRow, event: ev.AttemptD
     task.summary, task.set_aside = event.summary, ""
     add_time(run, task, event.duration_s)
     task.commits.append(AttemptCommit(attempt=event.attempt, commit=event.head, kind=attempt.kind))
-    # Work went well through this provider, and with this model: its next limit is a first one again.
-    _forget_parked(run, attempt.provider)
+    # Work went well through this provider, and with this model: its next limit is a first one again. While the end of a
+    # limit is known and not reached, nothing starts: the work was begun before, and does not show that it is over.
+    if not run.parked.get(attempt.provider, Parked()).ends_after(event.clock):
+        _forget_parked(run, attempt.provider)
     if attempt.agent in run.shut_agents:
         run.shut_agents = {name: shut for name, shut in run.shut_agents.items() if name != attempt.agent}
 

@@ -32,9 +32,6 @@ class JournalAddress:
 def without_password(url: str) -> str:
     """Return an address as it may be shown and stored. The user's name stays, the password goes."""
     parts = split_url(url)
-    if "@" not in parts.netloc and "@" in url:
-        # A slash in a password that was not escaped: all before the host may belong to it.
-        return f"{parts.scheme}://{_HIDDEN}@{url.rpartition('@')[2]}"
     options = [
         (name, _HIDDEN if name.lower().endswith(tuple(_SECRET_OPTIONS)) else value)
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
@@ -71,6 +68,12 @@ def split_url(url: str) -> SplitResult:
         raise HoldfastError("the address of the store is not valid", _FORM) from None
     if not parts.scheme or "://" not in url:
         raise HoldfastError(f"{quoted(url.rpartition('@')[2])} is not the address of a store", _FORM)
+    # A password with such a character ends too early, and the rest of it would be shown as a part of the address.
+    if parts.fragment or "@" in parts.path + parts.query:
+        raise HoldfastError(
+            "the address of the store has an @ or a # at a place where none can be",
+            "write %2F for /, %3F for ?, %23 for # and %40 for @ in a password",
+        )
     return parts
 
 

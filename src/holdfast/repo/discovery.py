@@ -68,6 +68,20 @@ class RepositoryLocation:
 
 def find_repository(start: Path) -> RepositoryLocation:
     """Return the repository around `start`, which must have a checkout and at least one commit."""
+    found = _locate(start)
+    is_begun = ("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if Git(found.common_dir).try_run(*is_begun, git_dir=found.git_dir).rc != 0:
+        hint = 'Make a first commit: `git commit --allow-empty -m "Start"`.'
+        raise RepositoryError(f"The repository at {start} has no commit on its current branch.", hint)
+    return found
+
+
+def find_checkout(start: Path) -> Path:
+    """Return the main checkout of the repository around `start`, which may be without a commit."""
+    return _locate(start).checkout
+
+
+def _locate(start: Path) -> RepositoryLocation:
     if not start.is_dir():
         raise RepositoryError(f"{start} is no directory.", "Go to your project's directory first.")
     for git_dir in git_dirs_around(start):
@@ -82,9 +96,6 @@ def find_repository(start: Path) -> RepositoryLocation:
     common, git_dir = (Path(line).resolve() for line in lines)
     config = read_git_config(common)
     _refuse_unsupported(config, start, common)
-    if Git(common).try_run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", git_dir=git_dir).rc != 0:
-        hint = 'Make a first commit: `git commit --allow-empty -m "Start"`.'
-        raise RepositoryError(f"The repository at {start} has no commit on its current branch.", hint)
     return RepositoryLocation(common, _main_checkout(common, start, git_dir), git_dir, config)
 
 

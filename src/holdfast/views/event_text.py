@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from holdfast.runner.context import Observer
 
 _LAST_LINE_CHARS = 100
-_REASON_CHARS = 180
+_REASON_CHARS = 2_000
 _REMARKS_CHARS = 300
 _WAY_OUT_CHARS = 480
 """An error and what a person can do about it: the second is at the end."""
@@ -112,7 +112,7 @@ _SENTENCES = {
     "TaskRetried": "{task}: retried, it has all its attempts again{retried}",
     "TaskRewound": "{task}: done again from a clean start; its work so far stays at its refs",
     "TaskRestored": "{task}: attempts known from git and its folders: {attempts}",
-    "SnapshotSaved": "{task}: unfinished work saved, {commit:.12}",
+    "SnapshotSaved": "{task}: unfinished work kept, {commit:.12}",
     "IntrusionNoticed": "changed in {place} while {tasks} ran: {paths}",
     "NotificationFailed": "{channel} was not notified: {error}",
     "BranchMoved": "somebody else moved the run branch to {commit:.12}",
@@ -160,8 +160,14 @@ def event_sentence(event: Event) -> str:
         fields["reason"] = _short_reason(event.reason)
     sentence = _SENTENCES.get(type(event).__name__)
     words = _name_in_words(event) if sentence is None else sentence.format_map(fields)
-    width = _WAY_OUT_CHARS if isinstance(event, AttemptBlocked | ProviderShut) else 200
-    return with_run_numbers(one_line(words, width) + _remarks(event) + _last_line(event))
+    return with_run_numbers(one_line(words, _width(event)) + _remarks(event) + _last_line(event))
+
+
+def _width(event: Event) -> int:
+    """Return how long a sentence may be. What a person has to do stands at the end of it."""
+    if isinstance(event, RunBlocked):
+        return _REASON_CHARS
+    return _WAY_OUT_CHARS if isinstance(event, AttemptBlocked | ProviderShut) else 200
 
 
 def _remarks(event: Event) -> str:
@@ -215,9 +221,8 @@ def _base_checked(event: BaseChecked) -> str:
 
 
 def _short_reason(reason: str) -> str:
-    """Return why a run is blocked as it fits a line. What a command said, and what to do, is told where the run rests."""
-    fits = "\n" not in reason and len(reason) <= _REASON_CHARS
-    return reason if fits else reason.partition("\n")[0].partition(": `")[0]
+    """Return why a run is blocked, whole if it is one line. What a command said, and what to do, is told where the run rests."""
+    return reason.partition("\n")[0].partition(": `")[0] if "\n" in reason else reason
 
 
 def retry_words(event: TaskRetried) -> str:

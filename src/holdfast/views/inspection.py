@@ -18,7 +18,7 @@ from holdfast.reporting.spending import Spending, attempts_of
 from holdfast.views.event_text import event_sentence, showable
 from holdfast.views.spending_text import spending_words
 from holdfast.views.status import MetricsView, RunView, StageView, StatusView, agent_of
-from holdfast.views.text import block, duration, local_time, one_line, table, timestamp
+from holdfast.views.text import block, count, duration, local_time, one_line, table, timestamp
 
 Outcome = Literal[
     "under way", "done", "failed", "lost", "limited", "outage", "blocked", "asked", "returned", "landed"
@@ -75,7 +75,7 @@ class AttemptView(msgspec.Struct, kw_only=True):
 
 
 class TaskHistory(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything about one task."""
+    """Everything about one task. It is abandoned when as many attempts are `charged` as `attempts_max`."""
 
     id: str
     stage: str
@@ -93,6 +93,8 @@ class TaskHistory(msgspec.Struct, frozen=True, kw_only=True):
     questions: tuple[Question, ...] = ()
     needs_you: NeedOfTask | None = None
     obstacle: str | None = None
+    charged: int = 0
+    attempts_max: int = 0
 
 
 class EventLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,6 +166,8 @@ def _history(state: RunState, name: str, status: TaskStatus, attempts: list[Atte
         questions=row.questions,
         needs_you=need_of(run, row),
         obstacle=(row.latest.report.blocked if row.latest.report is not None else "") or None,
+        charged=row.charged,
+        attempts_max=state.limits_of(name).attempts,
     )
 
 
@@ -249,9 +253,11 @@ def task_lines(task: TaskHistory) -> Iterator[str]:
     if task.merge_commit:
         yield f"  landed as {task.merge_commit}"
     if task.wip:
-        yield f"  unfinished work saved as {task.wip}"
+        yield f"  unfinished work is kept as {task.wip}"
     if task.obstacle:
         yield f"  its agent said it was blocked: {one_line(task.obstacle, 300)}"
+    if task.charged or len(task.attempts) > 1:
+        yield f"  {task.charged} of {count(task.attempts_max, 'attempt')} charged"
     yield from _questions(task)
     for attempt in task.attempts:
         yield from _attempt(attempt)

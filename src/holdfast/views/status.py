@@ -10,6 +10,7 @@ import msgspec
 from holdfast.core.decide import NOTHING_STARTS, obstacles
 from holdfast.core.facts import NOWHERE, Presence, ResultPlaces
 from holdfast.core.ids import short_name
+from holdfast.core.outcome import lacks_closing_line
 from holdfast.core.people import taken_words
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import Origin, RunRow, TaskRow
@@ -25,7 +26,7 @@ from holdfast.core.status import (
     StageStatus,
     TaskStatus,
 )
-from holdfast.journal.protocol import RunListing, RunProgress, StoredRun
+from holdfast.journal.protocol import StoredRun
 from holdfast.reporting.displayed_status import (
     AgentSign,
     Liveness,
@@ -48,7 +49,6 @@ from holdfast.reporting.spending import (
     attempts_of,
     spending_by_agent,
     spending_of,
-    spending_of_run,
     spending_of_tasks,
 )
 from holdfast.views.providers import ProviderView, providers_in_trouble
@@ -146,8 +146,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     """One task. `progress` also counts the task's steps, `reported` is what its agent reports while it works.
 
     `liveness` and `activity` describe a working agent, `waiting_until` a task that waits for a limit; once that time
-    has come, `waiting_for` says for what. `failure` is how its last attempt failed. `question` is what its agent asked and nobody
-    has answered, `obstacle` what a working agent says keeps it.
+    has come, `waiting_for` says for what. `failure` is how its last attempt failed; `closing_line_missing`: for that alone. `question` is what its agent asked and nobody
+    has answered, `obstacle` what a working agent says keeps it. It is abandoned when `charged` attempts are `attempts_max`.
     """
 
     id: str
@@ -171,6 +171,9 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     question: str | None = None
     options: tuple[str, ...] = ()
     obstacle: str | None = None
+    charged: int = 0
+    attempts_max: int = 0
+    closing_line_missing: bool = False
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
@@ -378,6 +381,9 @@ def _task(
         question=need.question if need else None,
         options=need.options if need else (),
         obstacle=obstacle or None,
+        charged=row.charged,
+        attempts_max=state.limits_of(task.id).attempts,
+        closing_line_missing=bool(row.failures) and lacks_closing_line(row.failures[-1]),
     )
 
 
@@ -431,61 +437,4 @@ def _metrics(
         tokens=spending.tokens,
         cost_usd=spending.cost_usd,
         spending=spending,
-    )
-
-
-class RunLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One run; `stage` is the last one that has begun, `completed` counts the tasks that landed.
-
-    `landed_in` names the branches that hold the result of a completed run; `discarded`: none does, and its own is archived.
-    """
-
-    id: str
-    goal: str
-    status: RunStatus
-    ending: Ending
-    stage: str | None
-    started_at: str
-    updated_at: str
-    resumable: bool
-    adopted_from: Origin | None = None
-    needs_you: tuple[NeedOfTask, ...] = ()
-    completed: int = 0
-    tasks: int = 0
-    landed_in: tuple[str, ...] = ()
-    discarded: bool = False
-    spending: Spending = Spending()
-
-
-def run_line(
-    listing: RunListing,
-    progress: RunProgress,
-    needs: tuple[NeedOfTask, ...],
-    *,
-    held: bool,
-    boot_id: str = "",
-    places: ResultPlaces = NOWHERE,
-) -> RunLine:
-    """Return a run as `list` shows it; `held` tells whether a live runner holds it.
-
-    `boot_id` tells a reboot from a crash, `places` are where its result is, if it is not on the run branch alone.
-    """
-    row = listing.row
-    begun = [name for name, stage in row.stages.items() if stage.status is not StageStatus.PENDING]
-    return RunLine(
-        id=row.run,
-        goal=row.goal,
-        status=displayed_run_status(row, held=held),
-        ending=how_it_ended(row, held=held, boot_id=boot_id),
-        stage=begun[-1] if begun else None,
-        started_at=timestamp(listing.started_at),
-        updated_at=timestamp(listing.updated_at),
-        resumable=is_resumable(row, held=held),
-        adopted_from=row.origin,
-        needs_you=needs,
-        completed=progress.landed,
-        tasks=progress.tasks,
-        landed_in=places.branches,
-        discarded=bool(places.archive) and not places.branches,
-        spending=spending_of_run(row),
     )

@@ -1,4 +1,4 @@
-"""`status` and `list` as text."""
+"""`status` as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.reporting.displayed_status import QueuePlace
 from holdfast.reporting.needs_you import NeedOfTask
 from holdfast.reporting.run_ending import INTERRUPTED
 from holdfast.views.spending_text import SpendingColumns, agents_table, spending_words
-from holdfast.views.status import RunLine, RunView, StageView, StatusView, TaskView, ending_label
+from holdfast.views.status import RunView, StageView, StatusView, TaskView, ending_label
 from holdfast.views.text import count, duration, one_line, paragraph, percent, titled_table, when
 
 _STUCK_NAMED = 6
@@ -50,40 +50,6 @@ def status_text(view: StatusView, width: int) -> str:
         *next_steps(view),
     ]
     return "\n".join(lines)
-
-
-def list_text(lines: Sequence[RunLine], width: int) -> str:
-    """Return every run as a row of a table of at most `width` columns."""
-    columns = SpendingColumns([line.spending for line in lines])
-    rows = [("RUN", "STATUS", "LANDED", "STAGE", "UPDATED", "RESULT", *columns.heading, "GOAL")]
-    rows += [
-        (
-            line.id,
-            ending_label(line.status, line.ending),
-            f"{line.completed}/{line.tasks}",
-            line.stage or "-",
-            when(line.updated_at),
-            _result(line),
-            *columns.cells(line.spending),
-            one_line(line.goal, 60)
-            + (
-                f"  (from {line.adopted_from.system} {one_line(line.adopted_from.name, 40)})"
-                if line.adopted_from
-                else ""
-            )
-            + "".join(f"  ({one_line(f'{need.task} {need.words}', 80)})" for need in line.needs_you),
-        )
-        for line in lines
-    ]
-    return "\n".join(chain.from_iterable(titled_table(rows, width, indent="")))
-
-
-def _result(line: RunLine) -> str:
-    if line.landed_in:
-        return f"in {one_line(line.landed_in[0], 40)}"
-    if line.discarded:
-        return "discarded"
-    return "resumable" if line.resumable else "to land" if line.status is RunStatus.COMPLETED else "-"
 
 
 def _header(run: RunView, view: StatusView, width: int) -> Iterator[str]:
@@ -163,8 +129,14 @@ def _tasks(tasks: Sequence[TaskView], width: int) -> Iterator[str]:
         progress = [percent(task.reported)] if reports else []
         note = one_line(_at_work(task) or task.error or (task.merge_commit or "")[:12], 80)
         used = columns.cells(task.spending)
-        rows.append((task.id, task.status, *progress, str(task.attempts), task.agent, *used, note))
+        rows.append((task.id, task.status, *progress, _attempts(task), task.agent, *used, note))
     yield from chain.from_iterable(titled_table(rows, width))
+
+
+def _attempts(task: TaskView) -> str:
+    """Return how many attempts there were, and how many of them count against the limit: limits, outages and stops charge none."""
+    told = task.attempts > 1 or task.charged
+    return f"{task.attempts} ({task.charged} of {task.attempts_max} charged)" if told else str(task.attempts)
 
 
 def _at_work(task: TaskView) -> str:
@@ -247,6 +219,7 @@ def _ways_to_finish(run: RunView, abandoned: Sequence[TaskView]) -> Iterator[str
     unfinished = [task for task in abandoned if task.failure is FailureKind.UNFINISHED]
     for task in unfinished[:1]:
         yield f"`holdfast take {run.id} {task.id}` hands you its work, which may be whole;"
+    for task in [task for task in unfinished if task.closing_line_missing][:1]:
         yield (
             f"if its model never writes the closing line: `closing_line: false` for {task.agent} under `agents:` in the plan, "
             f"`holdfast amend {run.id}`;"

@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
 from tests.support.repositories import Project
-from tests.support.runs import Trial, stage, start_runner
+from tests.support.runs import Fifo, Trial, stage, start_runner
 from tests.support.scripted_agents import DONE, THREAD, codex, fails, judged_by, once, say, trial, work
 
 SOON = fails("You've hit your usage limit. Please try again in 1s.")
@@ -75,6 +75,24 @@ def test_a_declared_fallback_works_meanwhile(tmp_path: Path) -> None:
     run = trial(Project.create(tmp_path / "p"), "t1", "t2", agents=agents)
     assert run.execute() is RunStatus.COMPLETED
     assert {run.state().tasks[name].latest.agent for name in ("t1", "t2")} == {"b"}
+
+
+def test_work_that_was_begun_before_a_limit_with_a_known_end_does_not_end_it(tmp_path: Path) -> None:
+    """Its answers may have come before the limit: the third task would run straight into it."""
+    at_work, meet, go_on = (Fifo(tmp_path / name) for name in ("at", "meet", "on"))
+    far = f"{meet.take}; {say(fails('You have hit your usage limit. Please try again in 2h.'))}; exit 1"
+    agents = {"a": codex(far), "b": codex(f"{at_work.give}; {go_on.take}; {work()}")}
+    limits = {"on_limit": "stop", "jobs": 2}
+    run = trial(Project.create(tmp_path / "p"), "t1", "t2:b", "t3", agents=agents, limits=limits)
+    runner = start_runner(run)
+    at_work.wait()
+    meet.release(9)
+    while run.status_of("t1") != "waiting_limit":
+        assert runner.poll() is None
+    go_on.release()
+    assert runner.communicate()[0].decode().strip() == "blocked"
+    assert (run.landed(), run.status_of("t3")) == (["t2"], "pending")
+    assert "openai" in run.stored().row.parked
 
 
 def test_a_runner_killed_during_the_wait_leaves_a_wait_that_goes_on(tmp_path: Path) -> None:

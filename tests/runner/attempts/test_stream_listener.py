@@ -9,7 +9,7 @@ from holdfast.core import events as ev
 from holdfast.core.status import FailureKind, RunStatus
 from tests.support.repositories import Project
 from tests.support.runs import Fifo, start_runner
-from tests.support.scripted_agents import DONE, THREAD, codex, fails, once, say, trial, uses, work
+from tests.support.scripted_agents import DONE, SAID, THREAD, codex, fails, once, say, trial, uses, work
 
 FOREVER = "sleep 600"
 
@@ -22,6 +22,20 @@ def test_an_error_with_exit_status_zero_is_a_failure(tmp_path: Path) -> None:
     (failed,) = run.of_kind(ev.AttemptFailed)
     assert (failed.failure, "stream closed" in failed.error) == (FailureKind.AGENT, True)
     assert "stream closed" in run.brief("t", 2)
+
+
+def test_output_that_is_skipped_takes_the_last_word_back(tmp_path: Path) -> None:
+    """An error that came after the last word went down in a flood of output: nobody read it, and nothing lands."""
+    go_on, flood = Fifo(tmp_path / "on"), "yes 'a line of a program that never ends' | head -c 20000000"
+    script = f"echo x > f.txt; {say(THREAD, SAID, DONE)}; {go_on.take}; {say(fails('no'))}; {flood}"
+    run = trial(Project.create(tmp_path / "p"), "t", agents={"a": codex(script)}, limits={"attempts": 1})
+    runner = start_runner(run)
+    while run.state().tasks["t"].latest.session != "T-1":
+        assert runner.poll() is None
+    go_on.release()
+    assert runner.communicate()[0].decode().strip() == "blocked"
+    (failure,) = run.state().tasks["t"].failures
+    assert failure.kind in (FailureKind.UNFINISHED, FailureKind.AGENT)
 
 
 def test_done_without_a_change_is_fed_back(tmp_path: Path) -> None:

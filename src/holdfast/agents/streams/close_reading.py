@@ -14,7 +14,7 @@ import msgspec
 from holdfast.agents.presets import Preset
 from holdfast.agents.streams.dialect import text
 from holdfast.agents.streams.reader import DIALECTS, LogReader, StreamReader
-from holdfast.core.observations import Activity, Observation, StreamSummary, TroubleSeen
+from holdfast.core.observations import Activity, Observation, StreamSummary, TroubleSeen, UnreadableEvent
 
 _EXAMPLE_CHARS = 300
 _KIND_CHARS = 80
@@ -79,7 +79,7 @@ def read_closely(agent: Preset, output: bytes) -> CloseReading:
         seen, told = reader.feed(line + b"\n"), log.feed(line + b"\n")
         _take_all(reading, seen)
         # The log has every plain line as it is. That tells nothing of the agent.
-        if not seen and (event is None or not told):
+        if all(isinstance(one, UnreadableEvent) for one in seen) and (event is None or not told):
             reading.note_unread(line.decode(errors="replace"), event)
     _take_all(reading, reader.close())
     return reading

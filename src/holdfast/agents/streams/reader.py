@@ -1,7 +1,7 @@
 """Reads an agent's output: bytes, cut anywhere, become lines, and the agent's dialect reads them.
 
-A line that is not an event is plain output: an error of the agent, perhaps.
-No output can raise an error or stop a run.
+A line that is not an event is plain output: an error of the agent, perhaps. One in braces that cannot be read was an event:
+what it told is unknown, so the agent did not end before it. No output can raise an error or stop a run.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from holdfast.core.observations import (
     Observation,
     StreamSummary,
     TroubleSeen,
+    UnreadableEvent,
 )
 from holdfast.core.projection import Spent
 
@@ -85,8 +86,11 @@ class _LineReader(ABC, Generic[_Read]):
             if not self._skipping:
                 found += self._read(line)
             self._skipping = False
-        if self._skipping or len(self._rest) > LINE_BYTES_MAX:
-            self._rest, self._skipping = b"", True
+        if not self._skipping and len(self._rest) > LINE_BYTES_MAX:
+            found += self._read_unreadable(self._rest)
+            self._skipping = True
+        if self._skipping:
+            self._rest = b""
         return found
 
     def skip(self) -> None:
@@ -100,18 +104,23 @@ class _LineReader(ABC, Generic[_Read]):
 
     def _read(self, line: bytes) -> list[_Read]:
         line = line.strip()
-        if not line or len(line) > LINE_BYTES_MAX:
+        if len(line) > LINE_BYTES_MAX:
+            return list(self._read_unreadable(line))
+        if not line:
             return []
         try:
             event = self._event(line)
             if event is not None and self._dialect is not None:
                 return list(self._read_event(self._dialect, event))
-            return list(self._read_plain(line.decode(errors="replace")))
+            return [*self._read_plain(line.decode(errors="replace")), *self._read_unreadable(line)]
         except Exception:  # noqa: BLE001 - no output and no mistake in a dialect may stop the run
-            return []
+            return list(self._read_unreadable(line))
+
+    def _is_event(self, line: bytes) -> bool:
+        return self._dialect is not None and self._dialect.has_events and line.lstrip().startswith(b"{")
 
     def _event(self, line: bytes) -> dict[str, Any] | None:
-        if self._dialect is None or not self._dialect.has_events or not line.startswith(b"{"):
+        if not self._is_event(line):
             return None
         try:
             event = _decode(line)
@@ -126,6 +135,10 @@ class _LineReader(ABC, Generic[_Read]):
     @abstractmethod
     def _read_plain(self, line: str) -> Iterable[_Read]:
         """Return what a line tells that is no event."""
+
+    def _read_unreadable(self, line: bytes) -> Iterable[_Read]:  # noqa: ARG002 - for people it tells nothing
+        """Return what a line tells that could not be read, beside what it tells as a plain one."""
+        return ()
 
 
 class StreamReader(_LineReader[Observation]):
@@ -151,6 +164,9 @@ class StreamReader(_LineReader[Observation]):
             yield from self._dialect.read_plain(line)
         if self._dialect is None or not self._dialect.is_quoted():
             yield from plain_line(line, self._patterns)
+
+    def _read_unreadable(self, line: bytes) -> Iterable[Observation]:
+        return (UnreadableEvent(),) if self._is_event(line) else ()
 
 
 class LogReader(_LineReader[LogEntry]):

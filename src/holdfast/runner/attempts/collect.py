@@ -148,6 +148,7 @@ def work_done(
         summary=summary,
         remarks=work.remarks,
         duration_s=exit_.duration_s,
+        clock=context.clock(),
     )
 
 

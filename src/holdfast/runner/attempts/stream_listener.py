@@ -16,7 +16,7 @@ from holdfast.agents.streams.reader import StreamReader
 from holdfast.core import events as ev
 from holdfast.core.budgets import attempt_overrun, shared_overrun
 from holdfast.core.facts import Presence
-from holdfast.core.observations import AgentTrouble, StreamSummary
+from holdfast.core.observations import AgentTrouble, StreamSummary, UnreadableEvent
 from holdfast.core.plan import Limits
 from holdfast.core.projection import Spent, TaskRow
 from holdfast.core.provider_limits import probe_answered
@@ -101,6 +101,7 @@ class StreamListener:
         if piece.start != self.offset:
             self.reader.skip()
             self.heard.recall(self.recorded)
+            self.heard.take(UnreadableEvent())
         self.offset = piece.start + len(piece.data)
         before = self.heard.trouble
         for seen in self.reader.feed(piece.data):
@@ -195,20 +196,22 @@ def _reason_to_halt(context: RunContext, task: TaskRow, listener: StreamListener
         return _halt(task, FailureKind.BUDGET, spent)
     if spent := shared_overrun(context.state, task, heard.spent):
         return _halt(task, FailureKind.BUDGET, spent, for_run=True)
+    nowhere = why_it_gets_nowhere(listener, limits)
+    return None if nowhere is None else _halt(task, *nowhere)
+
+
+def why_it_gets_nowhere(listener: StreamListener, limits: Limits) -> tuple[FailureKind, str] | None:
+    """Return why an agent will not get further by itself: it waits for an answer, or has tried for long enough to get past
+    what only waiting, or a person, ends. None if it may."""
+    heard = listener.heard
     if heard.waits:
-        return _halt(task, FailureKind.PERMISSION, f"the agent waits for an answer: {heard.message}")
-    if heard.trouble is None or not gets_nowhere(listener, limits):
+        return FailureKind.PERMISSION, f"the agent waits for an answer: {heard.message}"
+    if heard.trouble is None or listener.troubled_since is None:
         return None
-    return _halt(task, FailureKind(heard.trouble.value), heard.message)
-
-
-def gets_nowhere(listener: StreamListener, limits: Limits) -> bool:
-    """Tell whether an agent has tried for long enough to get past what only waiting, or a person, ends."""
-    if listener.troubled_since is None:
-        return False
-    refused = listener.heard.trouble in _REFUSALS
+    refused = heard.trouble in _REFUSALS
     patience_s = min(limits.limit_patience_s, REFUSAL_PATIENCE_S) if refused else limits.limit_patience_s
-    return time.monotonic() - listener.troubled_since >= patience_s
+    is_over = time.monotonic() - listener.troubled_since >= patience_s
+    return (FailureKind(heard.trouble.value), heard.message) if is_over else None
 
 
 def _answered(context: RunContext, task: TaskRow, listener: StreamListener) -> list[ev.ProviderAnswered]:

@@ -44,7 +44,7 @@ from holdfast.runner.attempts.reports import (
     report_file,
     reported_spending,
 )
-from holdfast.runner.attempts.stream_listener import LISTEN_S, StreamListener, gets_nowhere
+from holdfast.runner.attempts.stream_listener import LISTEN_S, StreamListener, why_it_gets_nowhere
 from holdfast.runner.attempts.way_out import with_way_out
 from holdfast.runner.context import RunContext
 from holdfast.runner.launch import placeholders, wait_or_stop, workspace_launch
@@ -174,7 +174,7 @@ async def _wait_and_listen(agent: Preset, context: RunContext, key: LaunchKey) -
 
 async def _listen(context: RunContext, listener: StreamListener, unwanted: asyncio.Event) -> None:
     """Hear a validator's stream until it waits for somebody, or has tried for long enough."""
-    while not (listener.heard.waits or gets_nowhere(listener, context.state.plan.limits)):
+    while why_it_gets_nowhere(listener, context.state.plan.limits) is None:
         await asyncio.sleep(LISTEN_S)
         listener.read()
     unwanted.set()
