@@ -26,6 +26,7 @@ from holdfast.journal.address import JournalAddress
 from holdfast.journal.lease import Holder
 from holdfast.journal.postgres import PostgresJournal
 from holdfast.journal.postgres_checks import ServerFacts, durability_of, refuse_old
+from holdfast.journal.postgres_errors import no_connection
 from holdfast.journal.postgres_schema import MIGRATIONS, migration
 from tests.contract.journals import PLAN, RUN, begin, run_row, started, write_for_ever
 from tests.support.postgres_server import (
@@ -130,6 +131,23 @@ def test_another_kind_of_server_is_refused(answer: bytes) -> None:
         check_refused(
             f"postgresql://me:{PASSWORD}@127.0.0.1:{port}/db", "no Postgres server", "host and port"
         )
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "connection failed: SSL error: unexpected eof while reading",
+        "connection failed: SSL SYSCALL error: EOF detected",
+        "connection failed: could not receive data from server: Connection reset by peer",
+        'connection to server at "h" failed: FATAL:  the database system is starting up',
+        'connection to server at "h" failed: FATAL:  sorry, too many clients already',
+        "connection timeout expired",
+        "session is read-only",
+    ],
+)
+def test_what_passes_by_itself_is_no_fault_of_the_address(said: str) -> None:
+    """A connection that is cut during TLS is not a wrong certificate. Where a primary answered before, one will again."""
+    assert isinstance(no_connection("store s", said, is_first=False), StoreUnavailableError)
 
 
 def _answer_all(listener: socket.socket, answer: bytes) -> None:
@@ -442,6 +460,25 @@ def test_a_child_process_gets_a_connection_of_its_own(address: JournalAddress) -
             os._exit(0 if done == 2 else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert journal.load(RUN).last_seq == 2
+
+
+def test_a_plan_is_never_dropped_under_a_run_that_is_just_made(address: JournalAddress) -> None:
+    """One runner removes the only run of a plan again and again, while another makes runs of the same plan."""
+    with closing(open_journal(address)) as one, closing(open_journal(address)) as other:
+        one.confirm_plan("h1", 1.0)
+
+        def remove_and_make(at: int) -> None:
+            one.remove_run(f"{at:02d}-gone", begin(one, f"{at:02d}-gone"))
+
+        with ThreadPoolExecutor(2) as pool:
+            removing = pool.submit(lambda: [remove_and_make(at) for at in range(40)])
+            for at in range(40):
+                begin(other, f"{at:02d}-made")
+                assert other.load(f"{at:02d}-made").plan == PLAN
+                other.remove_run(f"{at:02d}-made", 1)
+            removing.result()
+        assert other.runs() == []
+        assert other._overview().plans == {}
 
 
 def test_a_draft_replaces_the_journal_which_is_kept(
