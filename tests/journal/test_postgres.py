@@ -467,11 +467,12 @@ def test_a_plan_is_never_dropped_under_a_run_that_is_just_made(address: JournalA
     with closing(open_journal(address)) as one, closing(open_journal(address)) as other:
         one.confirm_plan("h1", 1.0)
 
-        def remove_and_make(at: int) -> None:
-            one.remove_run(f"{at:02d}-gone", begin(one, f"{at:02d}-gone"))
+        def make_and_remove() -> None:
+            for at in range(40):
+                one.remove_run(f"{at:02d}-gone", begin(one, f"{at:02d}-gone"))
 
         with ThreadPoolExecutor(2) as pool:
-            removing = pool.submit(lambda: [remove_and_make(at) for at in range(40)])
+            removing = pool.submit(make_and_remove)
             for at in range(40):
                 begin(other, f"{at:02d}-made")
                 assert other.load(f"{at:02d}-made").plan == PLAN
