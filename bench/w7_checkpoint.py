@@ -13,6 +13,7 @@ from bench.measurement import Figure, scratch
 from bench.store import journal_in
 from holdfast.core import events as ev
 from holdfast.core.event_codec import encode_event
+from holdfast.core.ids import run_branch
 from holdfast.core.plan import Limits, Plan, Stage, Task, plan_hash
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
@@ -73,8 +74,9 @@ def _running(folder: Path) -> tuple[Journal, RunState]:
     plan = Plan(
         goal="Checkpoint", limits=Limits(), stages=(Stage(id="s", tasks=(Task(id="t", prompt="p"),)),)
     )
+    run = "01-checkpoint"
     started = ev.RunStarted(
-        run="01-checkpoint", goal=plan.goal, plan_hash=plan_hash(plan), base="b", branch="r"
+        run=run, goal=plan.goal, plan_hash=plan_hash(plan), base="b" * 40, branch=run_branch(run)
     )
     state = RunState(plan, first_row(started))
     journal = open_journal(journal_in(folder))

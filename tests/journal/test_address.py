@@ -19,7 +19,6 @@ SECRET = "s3cret"
         ("redis://u:s3cret@h?prefix=p", "redis://u:***@h?prefix=p"),
         ("postgresql://h/db?user=u&password=s3cret", "postgresql://h/db?user=u&password=***"),
         ("redis+sentinel://h/name?sentinel_password=s3cret", "redis+sentinel://h/name?sentinel_password=***"),
-        ("postgresql://me:s3cret@one,two/db", "postgresql://me:***@one,two/db"),
         ("redis://u@h", "redis://u@h"),
     ],
 )
@@ -39,13 +38,6 @@ def test_a_password_that_ends_too_early_is_refused_and_not_shown(character: str)
     assert "%2F" in caught.value.hint
 
 
-def test_a_password_is_taken_out_and_put_back() -> None:
-    """What is stored is the address without it."""
-    url = with_password("redis://u@h:1/0", "p@/x")
-    assert (url, password_of(url)) == ("redis://u:p%40%2Fx@h:1/0", "p@/x")
-    assert with_password(url, "") == "redis://u@h:1/0"
-
-
 @pytest.mark.parametrize(
     "url", ["postgresql:///db?host=/tmp", "redis+unix:///run/redis.sock", "postgresql://h/d", "redis://h"]
 )
@@ -59,3 +51,10 @@ def test_an_address_that_cannot_be_split_is_refused_without_showing_it() -> None
     with pytest.raises(HoldfastError, match="not valid") as caught:
         split_url(f"postgresql://me:{SECRET}\u2100@host/db")
     assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_password_is_taken_out_and_put_back() -> None:
+    """What is stored is the address without it."""
+    url = with_password("redis://u@h:1/0", "p@/x")
+    assert (url, password_of(url)) == ("redis://u:p%40%2Fx@h:1/0", "p@/x")
+    assert with_password(url, "") == "redis://u@h:1/0"

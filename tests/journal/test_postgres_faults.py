@@ -22,7 +22,7 @@ from tests.contract.journals import RUN, begin, run_row
 from tests.contract.test_journal import check_rows_match_events
 from tests.support.command import eventually, is_alive
 from tests.support.postgres_server import PASSWORD, USER, PostgresServer, postgres
-from tests.support.servers import NotInstalledError, address_in
+from tests.support.servers import address_in
 from tests.support.tiny_disk import tiny_disk
 
 ROOT = Path(__file__).parents[2]
@@ -31,11 +31,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def server() -> Iterator[PostgresServer]:
     """A server of the test's own, to be broken."""
-    try:
-        with postgres() as started_server:
-            yield started_server
-    except NotInstalledError as error:
-        pytest.skip(str(error))
+    with postgres() as started_server:
+        yield started_server
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ def start() -> Iterator[Callable[..., RedisServerProcess]]:
             if watched is None:
                 running.append(RedisServerProcess.start("redis-server", None, **settings))
             else:
-                running.append(RedisServerProcess.start_sentinel("ours", watched))
+                running.append(RedisServerProcess.start_sentinel("ours", watched, **settings))
         except NotInstalledError as error:
             pytest.skip(str(error))
         return running[-1]
@@ -236,6 +236,23 @@ def test_sentinels_say_where_the_server_is_also_after_a_failover(
         eventually(lambda: _goes_on(journal, epoch), "the replica took over")
         assert [item.seq for item in journal.events(RUN)] == [1, 2]
         assert copy.info("replication")["role"] == "master"
+
+
+def test_sentinels_with_tls_are_asked_with_it(
+    start: Callable[..., RedisServerProcess], tmp_path: Path
+) -> None:
+    """The options of the address are for them as for the server."""
+    key, certificate = _certificate(tmp_path)
+    files = {
+        "tls_cert_file": str(certificate),
+        "tls_key_file": str(key),
+        "tls_ca_cert_file": str(certificate),
+    }
+    tls = {**files, "tls_auth_clients": "no", "tls_replication": "yes"}
+    primary = start(requirepass="pw", tls_port=str(free_port()), **tls)
+    port = free_port()
+    start(watched=primary, tls_port=str(port), **tls)
+    assert _is_used(f"redis+sentinel://:pw@127.0.0.1:{port}/ours?ssl_ca_certs={certificate}")
 
 
 def _goes_on(journal: Journal, epoch: int) -> bool:

@@ -144,7 +144,9 @@ def test_a_run_is_not_carried_on_where_its_landed_work_is_not(trial: StoredTrial
     runner = trial.start()
     trial.cli("stop")
     runner.wait()
-    trial.cli.project.git("clone", "-q", "--single-branch", f"file://{trial.cli.here}", str(tmp_path / "clone"))
+    trial.cli.project.git(
+        "clone", "-q", "--single-branch", f"file://{trial.cli.here}", str(tmp_path / "clone")
+    )
     there = Cli(tmp_path / "clone")
     Project(there.here).git("config", "user.name", "Me")
     Project(there.here).git("config", "user.email", "me@example.com")

@@ -21,6 +21,8 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
+
 from tests.support.servers import NotInstalledError
 
 USER = "tester"
@@ -176,8 +178,11 @@ class PostgresServer:
 
 @contextmanager
 def postgres(*settings: str) -> Iterator[PostgresServer]:
-    """Start a server of a test's own, and end it with the test."""
-    server = PostgresServer.start(*settings)
+    """Start a server of a test's own, and end it with the test. Skips the test where none is installed."""
+    try:
+        server = PostgresServer.start(*settings)
+    except NotInstalledError as error:
+        pytest.skip(str(error))
     try:
         yield server
     finally:
@@ -186,9 +191,12 @@ def postgres(*settings: str) -> Iterator[PostgresServer]:
 
 @contextmanager
 def pooler(server: PostgresServer) -> Iterator[str]:
-    """Start a pooler in transaction mode in front of a server, with one connection to it; return its address."""
+    """Start a pooler in transaction mode in front of a server, with one connection to it; return its address.
+
+    Skips the test where none is installed.
+    """
     if (program := shutil.which("pgbouncer")) is None:
-        raise NotInstalledError("pgbouncer is not installed (Debian: apt-get install pgbouncer)")
+        pytest.skip("pgbouncer is not installed (Debian: apt-get install pgbouncer)")
     folder, port = server.folder, free_port()
     (folder / "pooler.ini").write_text(
         f"[databases]\n{DATABASE} = host=127.0.0.1 port={server.port} user={USER} password={PASSWORD}\n"

@@ -54,14 +54,16 @@ class RedisServerProcess:
         return server
 
     @classmethod
-    def start_sentinel(cls, service: str, watched: RedisServerProcess) -> RedisServerProcess:
-        """Start a Sentinel that watches a server and puts a replica in its place when it is gone."""
-        settings = {
-            "sentinel monitor": f"{service} 127.0.0.1 {watched.port} 1",
+    def start_sentinel(cls, service: str, watched: RedisServerProcess, **settings: str) -> RedisServerProcess:
+        """Start a Sentinel that watches a server, by TLS if it can, and puts a replica in its place when it is gone."""
+        port = watched.settings.get("tls-port", watched.port)
+        given = {name.replace("_", "-"): value for name, value in settings.items()}
+        given |= {
+            "sentinel monitor": f"{service} 127.0.0.1 {port} 1",
             "sentinel auth-pass": f"{service} {watched.settings['requirepass']}",
             "sentinel down-after-milliseconds": f"{service} 500",
         }
-        server = cls(_new_folder(), free_port(), settings, watched.program, ("--sentinel",))
+        server = cls(_new_folder(), free_port(), given, watched.program, ("--sentinel",))
         server.launch_anywhere()
         return server
 

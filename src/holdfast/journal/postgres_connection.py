@@ -166,19 +166,20 @@ class PostgresConnection:
     @property
     def pgconn(self) -> pq.abc.PGconn:
         """The connection as libpq has it. It is made if there is none."""
-        if self._process != os.getpid() and self._current is not None:
-            # It belongs to the process that we were forked from: closing it would end that one's session.
-            self._inherited.append(self._current)
-            self._current = None
-        if self._current is None:
-            self._current = self.target.connect(is_first=self._process == 0)
-            self._process = os.getpid()
-            try:
-                self._check(self)
-            except BaseException:
-                self.close()
-                raise
-        return self._current.pgconn
+        with self._lock:
+            if self._process != os.getpid() and self._current is not None:
+                # It belongs to the process that we were forked from: closing it would end that one's session.
+                self._inherited.append(self._current)
+                self._current = None
+            if self._current is None:
+                self._current = self.target.connect(is_first=self._process == 0)
+                self._process = os.getpid()
+                try:
+                    self._check(self)
+                except BaseException:
+                    self.close()
+                    raise
+            return self._current.pgconn
 
     @property
     def is_pooled(self) -> bool:
@@ -235,8 +236,9 @@ class PostgresConnection:
         """Run several statements without values. After an error the connection is closed, and with it their transaction."""
         pgconn = self.pgconn
         try:
-            pgconn.send_query(statements.encode())
-            self._results(pgconn)
+            with self._lock:
+                pgconn.send_query(statements.encode())
+                self._results(pgconn)
         except psycopg.Error as error:
             self.close()
             raise LostConnectionError(self._said(error)) from None

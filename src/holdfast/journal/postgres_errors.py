@@ -46,7 +46,9 @@ _REFUSED = {
     "XX002": ("an index is damaged", "REINDEX it on the server, then run the command again"),
 }
 
-_NOT_POSTGRES = "invalid response to SSL negotiation|expected authentication request|received invalid|invalid length|unsupported frontend protocol|SSL negotiation"
+_NOT_POSTGRES = (
+    "invalid response to SSL negotiation|expected authentication request|unsupported frontend protocol"
+)
 _NO_PRIMARY = "session is read-only|session is not read-only|hot standby mode"
 _CONNECTING: tuple[tuple[str, str, str], ...] = (
     ("password authentication failed|no password supplied|authentication failed|SASL|empty password", "the server refuses the user or the password", "check user and password in the address, PGPASSWORD or the password file"),
@@ -61,9 +63,11 @@ _CONNECTING: tuple[tuple[str, str, str], ...] = (
     ("bad value|definition of service|service file|invalid (?:connection option|URI|sslmode|port|value|integer|target_session)|extra key|missing \"=\"", "the address has a part that Postgres does not understand", "see the manual of libpq: connection strings"),
 )  # fmt: skip
 """What the client library says when no connection comes about, and what that means. Anything else may pass by itself."""
-_STARTING = re.compile(
-    "starting up|shutting down|recovery mode|too many (?:clients|connections)|connection slots|not yet accepting"
+_PASSING = re.compile(
+    "starting up|shutting down|recovery mode|too many (?:clients|connections)|connection slots|not yet accepting|"
+    "reset by peer|timed out|timeout expired|unexpected eof|SYSCALL|Broken pipe|Connection refused"
 )
+"""What passes by itself, whatever else is said: the server starts or is overloaded, or the network cut the connection."""
 
 
 class Hiding:
@@ -84,7 +88,7 @@ def no_connection(name: str, said: str, *, is_first: bool) -> JournalError:
 
     Where there was a primary before, there will be one again.
     """
-    if not _STARTING.search(said) and (is_first or not re.search(_NO_PRIMARY, said)):
+    if not _PASSING.search(said) and (is_first or not re.search(_NO_PRIMARY, said)):
         for pattern, meaning, hint in _CONNECTING:
             if re.search(pattern, said):
                 return JournalError(f"{name}: {meaning} ({_reason(said)})", hint)

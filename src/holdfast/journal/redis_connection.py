@@ -31,10 +31,6 @@ _TLS_SCHEMES = {"rediss", "valkeys"}
 _PASSING = re.compile(r"MISCONF|NOREPLICAS|BUSY|TRYAGAIN|UNBLOCKED|max number of clients", re.IGNORECASE)
 """Refusals of a server that an administrator or a moment may cure: a full disk, too few replicas, a long script."""
 
-_INSTALL = JournalError(
-    "a journal in Redis needs the package redis, which is not installed", "pip install 'holdfast[redis]'"
-)
-
 
 class CommandRefusedError(JournalError):
     """The server does not let this user run a command, or does not know it."""
@@ -133,7 +129,10 @@ class RedisConnection:
         try:
             import redis  # heavy, and only who has such a store needs it
         except ImportError as error:
-            raise _INSTALL from error
+            raise JournalError(
+                "a journal in Redis needs the package redis, which is not installed",
+                "pip install 'holdfast[redis]'",
+            ) from error
         self._library: Any = redis
 
     def __repr__(self) -> str:
@@ -213,9 +212,10 @@ class RedisConnection:
         return connection
 
     def _primary(self) -> tuple[str, int]:
-        """Ask the Sentinels where the server is now."""
-        login = {**self.endpoint.sentinel_login, **self._timeouts(), "protocol": 2}
-        sentinels = self._library.sentinel.Sentinel(list(self.endpoint.hosts), sentinel_kwargs=login)
+        """Ask the Sentinels where the server is now; with TLS, if the server has it."""
+        tls = {} if self.endpoint.tls is None else {"ssl": True, **self.endpoint.tls}
+        options = {**self.endpoint.sentinel_login, **tls, **self._timeouts(), "protocol": 2}
+        sentinels = self._library.sentinel.Sentinel(list(self.endpoint.hosts), sentinel_kwargs=options)
         try:
             host, port = sentinels.discover_master(self.endpoint.service)
         finally:
