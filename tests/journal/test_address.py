@@ -7,7 +7,14 @@ import traceback
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.journal.address import JournalAddress, password_of, split_url, with_password, without_password
+from holdfast.journal.address import (
+    JournalAddress,
+    password_of,
+    split_url,
+    storable_url,
+    with_password,
+    without_password,
+)
 
 SECRET = "s3cret"
 
@@ -58,3 +65,17 @@ def test_a_password_is_taken_out_and_put_back() -> None:
     url = with_password("redis://u@h:1/0", "p@/x")
     assert (url, password_of(url)) == ("redis://u:p%40%2Fx@h:1/0", "p@/x")
     assert with_password(url, "") == "redis://u@h:1/0"
+
+
+@pytest.mark.parametrize(
+    ("url", "kept"),
+    [
+        ("redis://u:s3cret@h:1/0", "redis://u@h:1/0"),
+        ("redis://:s3cret@h:1/0", "redis://h:1/0"),
+        ("postgresql://h/db?user=u&password=s3cret", "postgresql://h/db?user=u"),
+        ("redis+unix:///run/redis.sock?db=1", "redis+unix:///run/redis.sock?db=1"),
+    ],
+)
+def test_an_address_is_written_down_without_its_password(url: str, kept: str) -> None:
+    """So that what is read back is an address to which a password can be added."""
+    assert storable_url(url) == kept

@@ -33,13 +33,28 @@ def without_password(url: str) -> str:
     """Return an address as it may be shown and stored. The user's name stays, the password goes."""
     parts = split_url(url)
     options = [
-        (name, _HIDDEN if name.lower().endswith(tuple(_SECRET_OPTIONS)) else value)
+        (name, _HIDDEN if _is_secret(name) else value)
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
     ]
     user, at, hosts = parts.netloc.rpartition("@")
     name, colon, _ = user.partition(":")
     login = f"{name}{colon}{_HIDDEN if colon else ''}{at}"
     return joined_url(parts._replace(netloc=f"{login}{hosts}", query=urlencode(options, safe="/*")))
+
+
+def storable_url(url: str) -> str:
+    """Return an address as it may be written down: without a password, which is asked for again elsewhere."""
+    parts = split_url(with_password(url, ""))
+    kept = [
+        (name, value)
+        for name, value in parse_qsl(parts.query, keep_blank_values=True)
+        if not _is_secret(name)
+    ]
+    return joined_url(parts._replace(query=urlencode(kept, safe="/*")))
+
+
+def _is_secret(option: str) -> bool:
+    return option.lower().endswith(tuple(_SECRET_OPTIONS))
 
 
 def password_of(url: str) -> str:
@@ -53,9 +68,9 @@ def password_of(url: str) -> str:
 def with_password(url: str, password: str) -> str:
     """Return an address with another password, or with none if it is empty."""
     parts = split_url(url)
-    user, at, hosts = parts.netloc.rpartition("@")
+    user, _, hosts = parts.netloc.rpartition("@")
     name = user.partition(":")[0]
-    login = f"{name}:{quote(password, safe='')}@" if password else f"{name}{at}"
+    login = f"{name}:{quote(password, safe='')}@" if password else f"{name}@" if name else ""
     return joined_url(parts._replace(netloc=f"{login}{hosts}"))
 
 

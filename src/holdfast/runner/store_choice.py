@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import HoldfastError, NeedsDecisionError, did_you_mean, quoted
-from holdfast.journal.address import JournalAddress, password_of, with_password, without_password
+from holdfast.journal.address import JournalAddress, password_of, storable_url, with_password
 from holdfast.paths import StateDir
 from holdfast.repo.files import read_regular, write_durably
 
@@ -50,8 +50,7 @@ def named_store(state: StateDir, named: str, repository_id: Callable[[], str]) -
     used = used_store(state)
     if named.partition("://")[0] == _EMBEDDED:
         return state.journal
-    shown = without_password(named)
-    if used is not None and used.url == shown:
+    if used is not None and used.url == storable_url(named):
         return _address(named, used.repository, used)
     return _address(named, repository_id(), None)
 
@@ -76,7 +75,7 @@ def remember_store(state: StateDir, store: Store) -> None:
         state.store.unlink(missing_ok=True)
         return
     used = UsedStore(
-        url=without_password(store.url), repository=store.repository, accept_volatile=store.accept_volatile
+        url=storable_url(store.url), repository=store.repository, accept_volatile=store.accept_volatile
     )
     if used != used_store(state):
         write_durably(state.store, msgspec.json.encode(used))
@@ -88,7 +87,7 @@ def require_only_store(state: StateDir, store: Store, *, has_unfinished: Callabl
     if isinstance(store, JournalAddress) and used is None:
         if state.journal.exists() and has_unfinished(state.journal):
             raise _second_store(str(state.journal), str(store))
-    elif used is not None and used.url != str(store):
+    elif used is not None and (isinstance(store, Path) or used.url != storable_url(store.url)):
         raise _second_store(used.url, str(store))
 
 
