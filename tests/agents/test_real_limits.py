@@ -69,7 +69,7 @@ def test_a_real_agent_that_ends_with_status_zero_after_an_error_is_not_done(stag
     here.plan(installed(GEMINI), task("a"), limits={"attempts": 1})
     assert here.execute() == 0
     assert here.exit_of("a").code == 0
-    assert here.attempts() == [("limited", "outage"), ("landed", "")]
+    assert here.attempts() == [("outage", "outage"), ("landed", "")]
 
 
 @pytest.mark.more_agents
