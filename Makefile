@@ -6,6 +6,7 @@ READY  := $(VENV)/.ready
 FUSE   := $(VENV)/.fuse
 BWRAP  := $(VENV)/.bubblewrap
 SHELLS := $(VENV)/.shells
+SERVERS := $(VENV)/servers/.ready
 TOOLS  := $(VENV)/git-tools/.ready
 AGENTS := tests/agents/node_modules/.ready
 MORE   := tests/agents/more/.ready
@@ -46,6 +47,11 @@ $(SHELLS): $(READY)
 	  { apt-get update --quiet && apt-get install --yes --quiet zsh fish; } || true
 	touch $@
 
+# Redis, Valkey and Postgres. Where they cannot be had, their tests are skipped and say so.
+$(SERVERS): $(READY) tests/support/install_servers.sh
+	@tests/support/install_servers.sh $(@D) || true
+	@mkdir -p $(@D) && touch $@
+
 # A newer git, and git-lfs. Where they cannot be had, their tests are skipped and say so.
 $(TOOLS): $(READY) tests/support/git_tools.sh
 	@tests/support/git_tools.sh $(@D) || true
@@ -66,7 +72,7 @@ demo: $(READY)                ## thirty seconds: a plan runs, is killed, resumes
 	$(BIN)/holdfast demo --crash
 
 # One worker more than processors: many tests wait for the processes that they start.
-test: check $(AGENTS) $(FUSE) $(BWRAP) $(SHELLS) $(TOOLS)  ## what CI runs
+test: check $(AGENTS) $(FUSE) $(BWRAP) $(SHELLS) $(SERVERS) $(TOOLS)  ## what CI runs
 	$(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --dist worksteal -m 'not more_agents'
 
 # What reads recordings is in `make test`. Work is stolen, because some agents take a hundred times as long as others.

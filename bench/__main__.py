@@ -1,4 +1,4 @@
-"""`python -m bench [W1 … W10 raw] [--quick]`: measure, print a table, keep the figures as JSON."""
+"""`python -m bench [W1 … W10 raw] [--quick] [--store URL]`: measure, print a table, keep the figures as JSON."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import msgspec
 
 from bench import (
     machine,
+    store,
     w1_journal,
     w2_processes,
     w4_resume,
@@ -26,6 +27,7 @@ from bench import (
     w10_setup,
 )
 from bench.measurement import RESULTS, Figure, Machine, Report, table
+from holdfast.journal.address import without_password
 
 _WORKLOADS: dict[str, Callable[..., list[Figure]]] = {
     "raw": machine.measure,
@@ -49,10 +51,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench")
     parser.add_argument("workloads", nargs="*", metavar="WORKLOAD", help=f"some of {', '.join(_WORKLOADS)}")
     parser.add_argument("--quick", action="store_true", help="small sizes: shows that it works, not how fast")
+    parser.add_argument(
+        "--store", metavar="URL", help=f"journals in this server; {', '.join(store.WORKLOADS)} only"
+    )
     options = parser.parse_args()
-    if unknown := set(options.workloads) - _WORKLOADS.keys():
-        parser.error(f"no workload {', '.join(sorted(unknown))}; there are {', '.join(_WORKLOADS)}")
-    report = _measure(options.workloads or list(_WORKLOADS), quick=options.quick)
+    known = list(_WORKLOADS) if options.store is None else store.WORKLOADS
+    if unknown := set(options.workloads).difference(known):
+        parser.error(f"no workload {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    if options.store is not None:
+        store.choose(options.store)
+    report = _measure(options.workloads or [*known], quick=options.quick)
     skips = [f"{name} SKIPPED: {reason}" for name, reason in report.skipped.items()]
     print(_heading(report), table(report.figures), *skips, f"written to {_write(report)}", sep="\n\n")
 
@@ -73,12 +81,16 @@ def _measure(workloads: list[str], *, quick: bool) -> Report:
     )
     return Report(
         taken_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=" ".join(["python -m bench", *sys.argv[1:]]),
+        command=" ".join(["python -m bench", *map(_shown, sys.argv[1:])]),
         quick=quick,
         machine=machine,
         figures=figures,
         skipped=skipped,
     )
+
+
+def _shown(word: str) -> str:
+    return without_password(word) if "://" in word else word
 
 
 def _heading(report: Report) -> str:

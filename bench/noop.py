@@ -20,6 +20,7 @@ from typing import Any, cast
 import msgspec
 
 from bench.measurement import Span, peak_rss_mb, timed
+from bench.store import journal_bytes, journal_in
 from holdfast.core import events as ev, ids
 from holdfast.core.commands import CloseStage, Command, LandTasks, OpenStage, StartAttempt
 from holdfast.core.facts import BranchFacts, Exit, ExitReason, Facts, Landing, Presence, Sighting
@@ -35,6 +36,7 @@ from holdfast.journal.lease import Lease
 from holdfast.paths import StateDir
 from holdfast.runner.checkout_monitor import CheckoutMonitor
 from holdfast.runner.context import Observer, RunContext
+from holdfast.runner.held_run import HeldRun
 from holdfast.runner.loop import RunLoop
 
 JOBS = 8
@@ -65,7 +67,7 @@ class NoopLoop(RunLoop):
 
     async def run(self) -> RunStatus:
         """Like the real one, but the journal answers for git about earlier landings."""
-        self._commit([self._attach(), *_reconcile(self._context.state)])
+        await self._commit([self._attach(), *_reconcile(self._context.state)])
         for task in list(self._context.state.active.values()):
             if task.status is TaskStatus.RUNNING:
                 self._act(
@@ -78,7 +80,7 @@ class NoopLoop(RunLoop):
                     )
                 )
         while self._context.state.row.status is RunStatus.RUNNING:
-            self._turn()
+            await self._turn()
             await self._wait()
         return self._context.state.row.status
 
@@ -170,7 +172,7 @@ def begin(folder: Path, plan: Plan) -> None:
     event = ev.RunStarted(
         run=RUN, goal=plan.goal, plan_hash=plan_hash(plan), base=_BASE, branch=ids.run_branch(RUN)
     )
-    journal = open_journal(StateDir(folder).journal)
+    journal = open_journal(journal_in(folder))
     journal.create_run(plan, first_row(event), event, time.time())
     journal.close()
 
@@ -178,7 +180,7 @@ def begin(folder: Path, plan: Plan) -> None:
 def execute(folder: Path, observer: Observer, *, processes: bool = False) -> RunState:
     """Load the run and execute it to its end, as `runner.session` does."""
     directory = StateDir(folder).run(RUN)
-    journal = open_journal(StateDir(folder).journal)
+    journal = open_journal(journal_in(folder))
     lease = Lease.acquire(directory.lease)
     stored = journal.load(RUN)
     epoch = journal.take_epoch(RUN)
@@ -187,10 +189,9 @@ def execute(folder: Path, observer: Observer, *, processes: bool = False) -> Run
     context = RunContext(
         repo=cast("Any", SimpleNamespace(state_dir=StateDir(folder), common_dir=folder, checkout=folder)),
         fleet=fleet,
-        journal=journal,
+        held=HeldRun(journal, RUN, epoch),
         lease=lease,
         state=state,
-        epoch=epoch,
         presets={},
     )
     asyncio.run(_run(context, observer, folder if processes else None))
@@ -252,7 +253,7 @@ def main() -> None:
         events=tally.events,
         span=span,
         rss_mb=peak_rss_mb(),
-        journal_bytes=StateDir(options.folder).journal.stat().st_size,
+        journal_bytes=journal_bytes(options.folder),
     )
     sys.stdout.buffer.write(msgspec.json.encode(outcome))
 

@@ -129,6 +129,7 @@ TESTED_ELSEWHERE = {"acp": "tests/agents/test_acp.py", "mcp": "tests/mcp_server/
 
 SUBJECTS = {
     "core/simulation": "the whole core, driven through random runs and faults",
+    "journal/history": "writers that share a run in a server, under faults",
     "journal/migrations": "files of older versions",
     "journal/open_journal": "which journal an address opens",
     "repo/state_folder": "`.holdfast` in a cloned or hostile repository",

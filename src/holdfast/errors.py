@@ -75,6 +75,10 @@ class JournalUnavailableError(JournalError):
     exit_code = ExitCode.NEEDS_DECISION
 
 
+class StoreUnavailableError(JournalUnavailableError):
+    """The server that keeps the journal does not answer, or not now. What it acknowledged is there; the same call may be repeated."""
+
+
 class LeaseHeldError(HoldfastError):
     """Another live process holds this run, or lands a result in the repository."""
 

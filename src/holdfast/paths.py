@@ -33,6 +33,11 @@ class StateDir:
         return self.root / "journal.db"
 
     @property
+    def store(self) -> Path:
+        """Which server keeps the journal, if it is not the file here."""
+        return self.root / "store.json"
+
+    @property
     def fleet(self) -> str:
         """The URL of the fleet that runs the agents: this machine."""
         return f"local:{self.root}"

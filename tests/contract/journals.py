@@ -16,8 +16,9 @@ from holdfast.core.event_codec import EVENT_KINDS
 from holdfast.core.plan import Plan, Stage, Task
 from holdfast.core.projection import RunRow, TaskRow
 from holdfast.core.status import RunStatus, TaskStatus
-from holdfast.journal import JOURNALS, open_journal
+from holdfast.journal import open_journal
 from holdfast.journal.protocol import Journal
+from tests.support.servers import SERVERS, address_in
 
 RUN = "01-add-auth"
 PLAN = Plan(
@@ -29,14 +30,18 @@ PLAN = Plan(
 )
 
 
-ADDRESSES = {"memory": "memory://", "sqlite": "sqlite://{folder}/journal.db"}
-"""How each journal of the product is reached in a test's folder. A journal without a row here breaks the contract."""
-DURABLE = [kind for kind in JOURNALS if kind != "memory"]
+EMBEDDED = {"memory": "memory://", "sqlite": "sqlite://{folder}/journal.db"}
+"""How each embedded journal is reached in a test's folder."""
+KINDS = [*EMBEDDED, *SERVERS]
+"""The journals of the product, each by one of its schemes."""
+DURABLE = [kind for kind in KINDS if kind != "memory"]
 
 
 def open_in(folder: Path, kind: str) -> Journal:
-    """Open a journal of one kind in a folder."""
-    return open_journal(ADDRESSES[kind].format(folder=folder))
+    """Open the journal of one kind that belongs to a folder."""
+    return open_journal(
+        EMBEDDED[kind].format(folder=folder) if kind in EMBEDDED else address_in(folder, kind)
+    )
 
 
 def run_row(run: str = RUN, **changes: object) -> RunRow:

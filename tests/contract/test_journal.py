@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
@@ -20,6 +23,7 @@ from holdfast.journal import JOURNALS
 from holdfast.journal.protocol import Journal
 from tests.contract.journals import (
     DURABLE,
+    KINDS,
     PLAN,
     RUN,
     begin,
@@ -33,7 +37,7 @@ from tests.contract.journals import (
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(params=JOURNALS)
+@pytest.fixture(params=KINDS)
 def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Journal]:
     """Each journal in turn, empty."""
     opened = open_in(tmp_path, request.param)
@@ -57,6 +61,12 @@ def check_rows_match_events(journal: Journal, run: str = RUN) -> int:
     assert {task.id: task.attempt for task in stored.tasks} == folded
     assert stored.row.queue_number == (stored.last_seq if folded else 0)
     return stored.last_seq
+
+
+def test_every_journal_of_the_product_is_under_contract() -> None:
+    """Schemes that mean the same class are one journal."""
+    classes = {JOURNALS[kind] for kind in KINDS}
+    assert classes == set(JOURNALS.values())
 
 
 def test_every_kind_of_event_comes_back_as_it_was(journal: Journal) -> None:
@@ -331,4 +341,58 @@ def test_two_processes_write_two_runs_at_once(kind: str, tmp_path: Path) -> None
     said = [child.communicate()[0].split() for child in children]
     assert [child.returncode for child in children] == [0, 0]
     assert [check_rows_match_events(journal, run) for run in runs] == [int(lines[-1]) for lines in said]
+    journal.close()
+
+
+def test_who_follows_a_run_gets_what_is_there_and_then_each_event_once(journal: Journal) -> None:
+    """Nothing is missed between the first look and the first wait, and nothing comes twice."""
+    epoch = begin(journal)
+    with closing(journal.follow(RUN)) as followed:
+        assert [item.seq for item in next(followed)] == [1]
+        for last in range(2, 6):
+            journal.append(RUN, epoch, [ev.StopRequested()], run_row(), [], 101.0)
+            assert [item.seq for item in next(batch for batch in followed if batch)] == [last]
+
+
+def test_who_follows_again_after_the_last_number_misses_nothing(journal: Journal) -> None:
+    """Whatever happened between the two is told first."""
+    epoch = begin(journal)
+    journal.append(RUN, epoch, [ev.StopRequested()] * 3, run_row(), [], 101.0)
+    with closing(journal.follow(RUN, after=2)) as followed:
+        assert [item.seq for item in next(followed)] == [3, 4]
+
+
+def test_who_follows_a_run_is_told_at_once_and_not_at_its_next_look(journal: Journal) -> None:
+    """Each event is waited for before the next is written; looking only now and then would take a second for each."""
+    epoch, seen, times = begin(journal), Queue[int](), 20
+
+    def follow() -> None:
+        with closing(journal.reader()) as reader, closing(reader.follow(RUN, after=1)) as followed:
+            for batch in followed:
+                for item in batch:
+                    seen.put(item.seq)
+                if batch and batch[-1].seq > times:
+                    return
+
+    with ThreadPoolExecutor(max_workers=1) as other:
+        following, began = other.submit(follow), time.monotonic()
+        for _ in range(times):
+            assert journal.append(RUN, epoch, [ev.StopRequested()], run_row(), [], 101.0) == seen.get()
+        following.result()
+    assert time.monotonic() - began < times / 4
+
+
+@pytest.mark.parametrize("kind", DURABLE)
+def test_who_follows_a_run_is_woken_by_a_writer_elsewhere(kind: str, tmp_path: Path) -> None:
+    """The writer is another process: all that it acknowledged is told."""
+    journal = open_in(tmp_path, kind)
+    begin(journal)
+    with closing(journal.reader().follow(RUN)) as followed:
+        next(followed)
+        with writer(kind, tmp_path, RUN, batches=20) as process:
+            acknowledged = [int(line) for line in process.stdout or ()]
+        seen = [1]
+        while seen[-1] < acknowledged[-1]:
+            seen += [item.seq for item in next(followed)]
+    assert seen == list(range(1, acknowledged[-1] + 1))
     journal.close()

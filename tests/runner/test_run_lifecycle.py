@@ -10,6 +10,7 @@ from holdfast.core import events as ev
 from holdfast.core.status import AttemptKind, FailureKind, RunStatus, StageStatus
 from holdfast.errors import LeaseLostError
 from holdfast.journal import open_journal, open_reader
+from holdfast.journal.lease import Holder
 from holdfast.journal.sqlite import SqliteJournal
 from holdfast.runner.session import RunOptions, execute_run
 from tests.support.repositories import Project, fingerprint
@@ -152,13 +153,13 @@ def test_a_runner_reads_the_run_after_it_has_fenced_off_the_last_one(
     trial = Trial.of(Project.create(tmp_path / "p"), stage("one", sh("A", "echo a > a"), sh("B", "false")))
     take_epoch = SqliteJournal.take_epoch
 
-    def write_first(journal: SqliteJournal, run: str) -> int:
+    def write_first(journal: SqliteJournal, run: str, by: Holder, *, hold: bool) -> int:
         state, epoch = journal.load(run).state(), take_epoch(journal, run)
         skipped = ev.TaskSkipped(task="B")
         state.apply(skipped)
         journal.append(run, epoch, [skipped], state.row, state.take_changed(), 0.0)
         monkeypatch.setattr(SqliteJournal, "take_epoch", take_epoch)
-        return take_epoch(journal, run)
+        return take_epoch(journal, run, by, hold=hold)
 
     monkeypatch.setattr(SqliteJournal, "take_epoch", write_first)
     assert trial.execute() is RunStatus.COMPLETED

@@ -35,7 +35,7 @@ from holdfast.runner.decisions.amend import (
 from holdfast.runner.plan_files import own_plan_file
 from holdfast.runner.planner import Planned
 from holdfast.runner.sandbox_setting import SandboxRequest
-from holdfast.runner.session import refuse_half_adopted
+from holdfast.runner.session import refuse_incomplete
 from holdfast.views.amendment import amendment_text, amendment_view
 
 ARGUMENTS: Arguments = (
@@ -77,7 +77,7 @@ def execute(args: Namespace) -> int:
 
         state = opened.journal.load(choose_run(opened, args.run).run).state()
         require_unfinished(state.row.run, state)
-        refuse_half_adopted(state.row)
+        refuse_incomplete(state.row)
         answer = plan_changed_for(goal, opened, state, args)
         return _amend(opened, state.row.run, answer.plan, args, answer)
 
@@ -117,7 +117,7 @@ def amend_to(opened: OpenRepo, run: str, wanted: Plan, args: Namespace) -> None:
 def _agree(opened: OpenRepo, run: str, wanted: Plan, args: Namespace, *, restart: bool) -> None:
     """Show the difference and ask. What would be refused is refused before that."""
     state = opened.journal.load(run).state()
-    refuse_half_adopted(state.row)
+    refuse_incomplete(state.row)
     planned = planned_amendment(state, wanted, restart=restart)
     require_commands(planned.plan, opened.checkout)
     require_files(opened.repo, planned.plan.workspace, state.row.base)

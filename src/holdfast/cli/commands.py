@@ -7,6 +7,7 @@ A command is one row here and one module of its name (`plan import` is `plan_imp
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -14,10 +15,16 @@ from types import ModuleType
 from typing import NamedTuple
 
 from holdfast import __version__
-from holdfast.cli.arguments import add_arguments, takes_any_words
+from holdfast.cli.arguments import Argument, add_arguments, option, takes_any_words
 from holdfast.errors import ExitCode, HoldfastError, did_you_mean, quoted
+from holdfast.runner.store_choice import ACCEPT_VARIABLE, STORE_VARIABLE
 
 _HELP, _VERSION = ("-h", "--help"), "--version"
+_STORE, _ACCEPT = "--store", "--accept-volatile"
+_OF_EVERY_COMMAND = (
+    option(_STORE, "URL", argparse.SUPPRESS),
+    Argument((_ACCEPT,), {"action": "store_true", "help": argparse.SUPPRESS}),
+)
 _EPILOG = "exit codes: 0 done, 1 tasks failed, 2 bad input, 3 waits for a decision, 4 held by another runner, 130 interrupted"
 
 
@@ -67,6 +74,9 @@ COMMANDS: dict[str, Command] = {
     "acp": Command("agents", "for plans: run an agent that speaks the Agent Client Protocol"),
     "mcp": Command("agents", "for agents: report, or lead a run, over MCP"),
     "doctor": Command("upkeep", "check the machine, the repository and the runs"),
+    "move": Command("upkeep", "take runs to another store, such as a Redis server, or back"),
+    "backup": Command("upkeep", "write all runs into one file"),
+    "restore": Command("upkeep", "bring back from a backup what the store lacks"),
     "rebuild": Command("upkeep", "restore a lost or damaged journal from git"),
     "completion": Command("upkeep", "print what bash, zsh or fish needs to complete commands and names"),
     "clean": Command("upkeep", "remove what finished runs occupy, or branches that have landed"),
@@ -76,6 +86,11 @@ COMMANDS: dict[str, Command] = {
 def execute(words: Sequence[str]) -> int:
     """Run the command that the words name and return its exit code. A usage error ends the program with 2."""
     name, args = parse(words)
+    # For what this process starts, too, such as a runner that goes on alone.
+    if args.store is not None:
+        os.environ[STORE_VARIABLE] = args.store
+    if args.accept_volatile:
+        os.environ[ACCEPT_VARIABLE] = "1"
     return int(module_of(name).execute(args))
 
 
@@ -84,7 +99,7 @@ def parse(words: Sequence[str]) -> tuple[str, argparse.Namespace]:
     name, arguments = _split_command(words)
     parser = argparse.ArgumentParser(prog=f"holdfast {name}", description=COMMANDS[name].summary)
     declared = module_of(name).ARGUMENTS
-    add_arguments(parser, declared)
+    add_arguments(parser, (*declared, *_OF_EVERY_COMMAND))
     # Options may stand between RUN and TASK. Words that are another program's are left as they are.
     parse = parser.parse_args if takes_any_words(declared) else parser.parse_intermixed_args
     return name, parse(arguments)
@@ -138,4 +153,10 @@ def _overview() -> argparse.ArgumentParser:
     options = overview.add_argument_group("options")
     options.add_argument(*_HELP, action="help", help="show this, or with a command its arguments")
     options.add_argument(_VERSION, action="version", help="print the version")
+    options.add_argument(_STORE, metavar="URL", help="with any command: the server that keeps the runs")
+    options.add_argument(
+        _ACCEPT,
+        action="store_true",
+        help="with any command: use a server that may forget what it acknowledged",
+    )
     return overview

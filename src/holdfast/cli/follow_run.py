@@ -6,10 +6,9 @@ On a terminal it is drawn as `run` draws it. Leaving, with Ctrl-C, ends only the
 from __future__ import annotations
 
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 
 from holdfast.cli.open_repo import ReadOnlyRepo
 from holdfast.core.event_codec import Recorded, encode_event
@@ -18,7 +17,6 @@ from holdfast.views.event_text import event_sentence, showable
 from holdfast.views.terminal import supports_live_display, write_line
 from holdfast.views.text import time_of_day
 
-_POLL_S = 0.2
 _SHOWN_FIRST = 12
 """How many of the latest events are told to somebody who comes late."""
 
@@ -33,15 +31,20 @@ def follow_run(opened: ReadOnlyRepo, run: str, args: Namespace) -> None:
     with _display(earlier, json=args.json) as show:
         show([] if args.json else earlier[-_SHOWN_FIRST:], stored.state())
         seen = stored.last_seq
-        while True:
-            # Asked before the events are read, so that the last ones are shown.
-            over = opened.holder(run) is None
-            if happened := list(journal.events(run, after=seen)):
-                seen = happened[-1].seq
-                show(happened, journal.load(run).state())
-            if over:
-                return
-            time.sleep(_POLL_S)
+        with closing(journal.follow(run, seen)) as followed:
+            for happened in followed:
+                over = opened.holder(run) is None
+                # Read once more after that was seen, so that the last ones are shown.
+                told = [*happened, *journal.events(run, after=_last(happened, seen))] if over else happened
+                if told:
+                    seen = _last(told, seen)
+                    show(told, journal.load(run).state())
+                if over:
+                    return
+
+
+def _last(happened: Sequence[Recorded], seen: int) -> int:
+    return happened[-1].seq if happened else seen
 
 
 def _display(earlier: Sequence[Recorded], *, json: bool) -> AbstractContextManager[_Show]:

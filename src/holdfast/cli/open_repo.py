@@ -25,10 +25,11 @@ from holdfast.errors import (
     quoted,
 )
 from holdfast.journal import open_journal, open_reader
-from holdfast.journal.lease import Holder, holder
+from holdfast.journal.lease import Holder, holder, locker
 from holdfast.journal.protocol import Journal, JournalReader, RunListing, StoredRun
 from holdfast.paths import RunDir, StateDir
 from holdfast.repo.state_folder import require_own_state_dir
+from holdfast.runner.store_choice import chosen_store, remember_store, require_only_store
 
 if TYPE_CHECKING:
     from holdfast.core.projection import RunRow
@@ -73,8 +74,13 @@ class ReadOnlyRepo:
         return folder if folder.is_dir() and any(folder.iterdir()) else None
 
     def holder(self, run: str) -> Holder | None:
-        """Return the live runner of a run."""
-        return holder(self.directory(run).lease)
+        """Return the live runner of a run: who has its lock on this machine, or its lease in the store."""
+        lock = self.directory(run).lease
+        if (here := holder(lock)) is not None or self.journal is None:
+            return here
+        # A runner of this machine that was killed has its lease in the store for a while. Its lock is free at once.
+        elsewhere = self.journal.holder(run)
+        return None if elsewhere is None or elsewhere.is_outlived_by(locker(lock)) else elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,16 @@ class OpenRepo(ReadOnlyRepo):
 
     journal: Journal
     repo: Repository
+
+    def holder(self, run: str) -> Holder | None:
+        """Return the live runner of a run on this machine. Raises LeaseHeldError if one elsewhere has it: it cannot be asked."""
+        held = ReadOnlyRepo.holder(self, run)
+        if held is not None and holder(self.directory(run).lease) is None:
+            raise LeaseHeldError(
+                f"run {run} is held by another runner: {held}",
+                "give the command there, or stop it there first",
+            )
+        return held
 
     def require_free(self, run: str, first_hint: str = "") -> None:
         """Raise LeaseHeldError if a live runner holds the run. `first_hint` comes before what is hinted at anyway."""
@@ -98,15 +114,24 @@ def open_read_only() -> ReadOnlyRepo:
     checkout, git_dir = _checkout(Path.cwd())
     state = StateDir.of_checkout(checkout)
     require_own_state_dir(state, git_dir)
-    journal = open_reader(state.journal) if state.journal.exists() else None
+    store = chosen_store(state, lambda: _repository_id(checkout))
+    journal = None if isinstance(store, Path) and not store.exists() else open_reader(store)
     return ReadOnlyRepo(checkout, state, journal)
 
 
+def _repository_id(checkout: Path) -> str:
+    from holdfast.repo.discovery import find_repository, repository_id
+
+    return repository_id(find_repository(checkout))
+
+
 def _checkout(start: Path) -> tuple[Path, Path]:
-    """Return the main checkout around a directory, and its git directory. A journal beside `.git` is proof; otherwise ask git."""
+    """Return the main checkout around a directory, and its git directory. Our state beside `.git` is proof; otherwise ask git."""
     nearest = next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
-    if nearest and (nearest / ".git").is_dir() and StateDir.of_checkout(nearest).journal.is_file():
-        return nearest, nearest / ".git"
+    if nearest and (nearest / ".git").is_dir():
+        state = StateDir.of_checkout(nearest)
+        if state.journal.is_file() or state.store.is_file():
+            return nearest, nearest / ".git"
     from holdfast.repo.discovery import find_repository
 
     found = find_repository(start)
@@ -126,15 +151,24 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
     repo.require_own_state_dir()
     _require_person(repo.state_dir)
     _ = repo.private_git  # who changes something needs it: say so before anything else
+    store = chosen_store(repo.state_dir, repo.id)
     if create:
+        require_only_store(repo.state_dir, store, has_unfinished=_has_unfinished)
         repo.prepare_state_dir()
-    elif not repo.state_dir.journal.exists():
+    elif isinstance(store, Path) and not store.exists():
         raise no_run_yet()
-    journal = open_journal(repo.state_dir.journal)
+    journal = open_journal(store)
     try:
+        if create:
+            remember_store(repo.state_dir, store)
         yield OpenRepo(repo.checkout, repo.state_dir, journal, with_accepted_filters(repo, journal))
     finally:
         journal.close()
+
+
+def _has_unfinished(journal: Path) -> bool:
+    """Tell whether a journal has a run that is not over."""
+    return any(listing.row.status not in RUN_IS_OVER for listing in open_reader(journal).runs())
 
 
 def _require_person(state_dir: StateDir) -> None:

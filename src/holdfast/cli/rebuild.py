@@ -12,6 +12,7 @@ from holdfast.cli.prompts import confirm, is_interactive
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.repo.repository import Repository
 from holdfast.runner.recovery.rebuild import RebuildResult, rebuild
+from holdfast.runner.store_choice import chosen_store
 
 ARGUMENTS: Arguments = (
     flag("--yes -y", "replace the journal even if it is sound"),
@@ -22,7 +23,12 @@ ARGUMENTS: Arguments = (
 def execute(args: Namespace) -> int:
     """Replace the journal by one made from git. The old file is kept."""
     repo = Repository.open(Path.cwd())
-    result = rebuild(repo, lambda question, evident: _ask(question, args, evident=evident), replace=args.yes)
+    result = rebuild(
+        repo,
+        lambda question, evident: _ask(question, args, evident=evident),
+        replace=args.yes,
+        store=chosen_store(repo.state_dir, repo.id),
+    )
     return show(result, lambda result: "\n".join(_lines(repo, result)), args)
 
 

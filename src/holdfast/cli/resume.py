@@ -37,7 +37,7 @@ from holdfast.runner.decisions.rewind import Rewind, plan_rewind, rewind_run
 from holdfast.runner.decisions.user_decisions import record_decision, waive_gates
 from holdfast.runner.recovery.resume_preview import preview_resume
 from holdfast.runner.sandbox_setting import SandboxSetting
-from holdfast.runner.session import RunOptions, finish_completed, refuse_half_adopted
+from holdfast.runner.session import RunOptions, finish_completed, refuse_incomplete
 from holdfast.views.event_text import plain_lines
 from holdfast.views.inspection import inspection_text
 from holdfast.views.recovery_text import RecoveryView, recovery_text, recovery_view
@@ -215,7 +215,7 @@ def _preview(args: Namespace) -> int:
     opened = open_read_only()
     row = choose_run(opened, args.run)
     _refuse_abandoned(row)
-    refuse_half_adopted(row)
+    refuse_incomplete(row)
     if at := args.begin_at or args.restart_stage:
         repo, journal = opened.open_repository(), opened.require_journal()
         rewind = _planned_rewind(repo, journal, row.run, at, args)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -45,7 +45,7 @@ from holdfast.reporting.estimates import AttemptSpan, attempt_spans
 from holdfast.reporting.run_ending import how_it_ended
 from holdfast.reporting.run_estimate import agent_histories, estimate_run
 from holdfast.runner.decisions.amend import is_amended
-from holdfast.runner.health import runs_missing_in_journal
+from holdfast.runner.health import lost_run_of, runs_missing_in_journal
 from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.session import create_run, unfinished_run
 from holdfast.views.recovery_text import RecoveryChoice, choice_lines, recovery_header
@@ -117,6 +117,7 @@ def execute(args: Namespace) -> int:
         for notice in checkout_notices(opened.repo):
             note(notice)
         if missing := runs_missing_in_journal(opened.repo, opened.journal):
+            _refuse_lost(opened, missing, plan, source, args)
             note(missing_runs_sentence(missing))
         require_consent(opened.journal, plan, checkout, yes=args.yes, sandbox=sandbox)
         if unfinished is not None:
@@ -124,6 +125,15 @@ def execute(args: Namespace) -> int:
         check_base = deserves_check(plan) and not args.no_preflight
         run = create_run(opened.repo, opened.journal, plan, source, known=known, check_base=check_base)
         return _start(opened, run, f"Run {run} starts.", args)
+
+
+def _refuse_lost(opened: OpenRepo, missing: Sequence[str], plan: Plan, source: str, args: Namespace) -> None:
+    """Raise NeedsDecisionError if git knows a run of this plan that the journal lost: all of it would be done again."""
+    if not args.fresh and (lost := lost_run_of(opened.repo, missing, plan, source)):
+        raise NeedsDecisionError(
+            f"git knows {lost}, a run of this plan, and the journal does not: it was lost, or is in another store",
+            "`holdfast rebuild` restores it from git; --store names another store; --fresh starts all over",
+        )
 
 
 def _start(opened: OpenRepo, run: str, message: str, args: Namespace) -> int:

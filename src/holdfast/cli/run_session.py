@@ -107,6 +107,7 @@ def start_session(opened: OpenRepo, run: str, args: Namespace, only: frozenset[s
         accepts_base=args.accept_base,
         skips_base_check=args.no_preflight,
         accepted_tip=getattr(args, "accept_branch", None) or "",
+        tell=note,
     )
     stored = opened.journal.load(run)
     tell_sandbox(args, SandboxSetting.of_plan(stored.plan), SandboxSetting.of_run(stored.row))

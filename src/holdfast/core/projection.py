@@ -404,6 +404,8 @@ class RunRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """How many agents a later runner took over."""
     adopting: str = ""
     """The digest of another system's files, until the run has taken in all that they tell."""
+    moving: str = ""
+    """The journal from which the run is being copied here, until the copy is whole. No event says it."""
     origin: Origin | None = None
     resolves: LandingConflict | None = None
     mirrors: dict[str, str] = {}

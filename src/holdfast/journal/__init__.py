@@ -1,47 +1,61 @@
 """Durable truth: append-only events, a projection beside them, and the lease that says who may write.
 
 `open_journal` and `open_reader` are the only places that know which journals exist. To add one, write a
-module with a class on top of `protocol.py`, with `open` and `open_read_only`, and add its row to `JOURNALS`.
+module with a class on top of `protocol.py`, with `open` and `open_read_only`, and add its rows to `JOURNALS`.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from holdfast.journal.address import JournalAddress
     from holdfast.journal.protocol import Journal, JournalReader
 
 JOURNALS = {
     "sqlite": "holdfast.journal.sqlite:SqliteJournal",
     "memory": "holdfast.journal.memory:MemoryJournal",
+    "redis": "holdfast.journal.redis:RedisJournal",
+    "rediss": "holdfast.journal.redis:RedisJournal",
+    "redis+unix": "holdfast.journal.redis:RedisJournal",
+    "redis+sentinel": "holdfast.journal.redis:RedisJournal",
+    "valkey": "holdfast.journal.redis:RedisJournal",
+    "valkeys": "holdfast.journal.redis:RedisJournal",
+    "postgresql": "holdfast.journal.postgres:PostgresJournal",
+    "postgres": "holdfast.journal.postgres:PostgresJournal",
 }
 """The scheme of a journal's address, and its class. A plain path is a SQLite file."""
 
 
-def open_journal(where: str | Path) -> Journal:
+JournalLocation: TypeAlias = "str | Path | JournalAddress"
+"""A file, or a server with the id of a repository."""
+
+
+def open_journal(where: JournalLocation) -> Journal:
     """Open a journal for writing; create or migrate it if needed. Raises JournalError if that fails."""
-    journal, address = _implementation(where)
+    journal, address = implementation(where)
     opened: Journal = journal.open(address)
     return opened
 
 
-def open_reader(where: str | Path) -> JournalReader:
+def open_reader(where: JournalLocation) -> JournalReader:
     """Open a journal read-only; this changes nothing. Raises JournalError if none can be read."""
-    journal, address = _implementation(where)
+    journal, address = implementation(where)
     opened: JournalReader = journal.open_read_only(address)
     return opened
 
 
-def _implementation(where: str | Path) -> tuple[Any, str]:
-    scheme, separator, address = str(where).partition("://")
-    if not separator:
-        scheme, address = "sqlite", str(where)
+def implementation(where: JournalLocation) -> tuple[Any, Any]:
+    """Return the class of a journal, and what it is opened with: a file for an embedded one, else the address."""
+    scheme, separator, rest = str(where).partition("://")
+    if isinstance(where, Path) or not separator:
+        scheme, rest = "sqlite", str(where)
     if scheme not in JOURNALS:
         from holdfast.errors import JournalError
 
         raise JournalError(f"there is no journal of kind {scheme}", f"known kinds: {', '.join(JOURNALS)}")
     module, name = JOURNALS[scheme].split(":")
-    return getattr(import_module(module), name), address
+    is_file = isinstance(where, str | Path)
+    return getattr(import_module(module), name), rest if is_file else where

@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
@@ -41,6 +41,12 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     boot_id: str = ""
     host: str = ""
     since: float = 0.0
+    lock: str = ""
+    """The file that it locked, by device and number. Who locks the same file on the same machine knows that it is gone."""
+
+    def is_outlived_by(self, other: Holder) -> bool:
+        """Tell whether the other could get its lock only because this process is gone."""
+        return bool(self.lock) and (self.boot_id, self.lock) == (other.boot_id, other.lock)
 
     def __str__(self) -> str:
         if not self.pid:
@@ -55,6 +61,8 @@ class Lease:
 
     path: Path
     _fd: int
+    holder: Holder = field(default_factory=Holder)
+    """Who we are, as others read it."""
 
     @classmethod
     def acquire(cls, path: Path) -> Self:
@@ -107,16 +115,18 @@ class Lease:
 
     def _sign(self) -> None:
         """Write down who holds the lease; release it if that fails."""
-        info = Holder(
+        file = os.fstat(self._fd)
+        self.holder = Holder(
             pid=os.getpid(),
             start_ticks=start_ticks(os.getpid()),
             boot_id=boot_id(),
             host=os.uname().nodename,
             since=time.time(),
+            lock=_lock_name(file),
         )
         try:
             os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, msgspec.json.encode(info), 0)
+            os.pwrite(self._fd, msgspec.json.encode(self.holder), 0)
         except OSError:
             self.release()
             raise
@@ -144,6 +154,19 @@ def making_runs(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
+
+
+def locker(path: Path) -> Holder:
+    """Return who would have the lock of this file on this machine, as far as it tells whether another holder is gone."""
+    try:
+        file = path.stat()
+    except FileNotFoundError:
+        return Holder()
+    return Holder(boot_id=boot_id(), lock=_lock_name(file))
+
+
+def _lock_name(file: os.stat_result) -> str:
+    return f"{file.st_dev}:{file.st_ino}"
 
 
 def holder(path: Path) -> Holder | None:

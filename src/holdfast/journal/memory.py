@@ -8,8 +8,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from threading import Condition
 from typing import Self
 
+from holdfast.journal.lease import Holder
 from holdfast.journal.protocol import (
     Journal,
     StoredBytes,
@@ -21,6 +23,8 @@ from holdfast.journal.protocol import (
     no_such_run,
     run_exists,
 )
+
+_LOOK_S = 0.05
 
 
 @dataclass(slots=True)
@@ -38,6 +42,20 @@ class _Run:
         return StoredListing(self.row, self.started_at, self.updated_at, self.last)
 
 
+@dataclass(slots=True)
+class _MemoryWatch:
+    """Waits for an append of another thread. One that came between two waits is seen a moment later."""
+
+    changed: Condition
+
+    def wait(self, timeout_s: float) -> None:
+        with self.changed:
+            self.changed.wait(min(timeout_s, _LOOK_S))
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
 class MemoryJournal(Journal):
     """Dicts behind the journal's protocol."""
 
@@ -48,6 +66,7 @@ class MemoryJournal(Journal):
         self._runs: dict[str, _Run] = {}
         self._plans: dict[str, bytes] = {}
         self._confirmed: set[str] = set()
+        self._changed = Condition()
 
     @classmethod
     def open(cls, _address: str = "") -> Self:
@@ -63,7 +82,7 @@ class MemoryJournal(Journal):
         """Return this journal: it has no connection that belongs to a thread."""
         return self
 
-    def take_epoch(self, run: str) -> int:
+    def take_epoch(self, run: str, by: Holder | None = None, *, hold: bool = False) -> int:  # noqa: ARG002 - one process needs no lease
         """Raise the run's epoch and return it. Each call fences off all earlier ones."""
         stored = self._run(run)
         stored.epoch += 1
@@ -84,6 +103,9 @@ class MemoryJournal(Journal):
 
     def close(self) -> None:
         """Nothing to release."""
+
+    def _watch(self) -> _MemoryWatch:
+        return _MemoryWatch(self._changed)
 
     def _run_ids(self) -> Iterable[str]:
         return self._runs
@@ -138,6 +160,8 @@ class MemoryJournal(Journal):
         stored.appends.append(StoredEvents(stored.last + 1, at, events))
         stored.last += count
         stored.tasks.update(tasks)
+        with self._changed:
+            self._changed.notify_all()
         return stored.last
 
     def _run(self, run: str) -> _Run:

@@ -11,10 +11,11 @@ import gc
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from math import ceil
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -25,7 +26,8 @@ from holdfast.core.plan import Plan, decode_plan, encode_plan
 from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
-from holdfast.errors import JournalError, LeaseLostError, quoted
+from holdfast.errors import JournalError, LeaseHeldError, LeaseLostError, quoted
+from holdfast.journal.lease import Holder
 
 REBUILD = "the file is kept as it is; `holdfast rebuild` restores the state from git"
 
@@ -112,6 +114,32 @@ class StoredEvents(NamedTuple):
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class StoreDurability:
+    """What an acknowledged event survives in a server. None: nobody can tell."""
+
+    server_killed: bool | None
+    power_cut: bool | None
+    failover: bool | None
+    """Whether it is there when a replica takes the server's place."""
+    is_volatile: bool
+    """Whether the server may forget more than what it acknowledged last: only with the user's consent."""
+    sentence: str
+    """The same for people."""
+
+
+class Watch(Protocol):
+    """Waits for changes of a journal."""
+
+    def wait(self, timeout_s: float) -> None:
+        """Return as soon as something may have changed since the last call, or after a time. It may return for nothing."""
+
+    def close(self) -> None:
+        """Stop watching."""
+
+
+_LOOK_S = 1.0
+"""How often who follows a run looks for itself, even if nobody told of a change."""
 _STATUS_DECODER = msgspec.json.Decoder(_TaskStatusOnly)
 _PLAN_DECODER = msgspec.json.Decoder(_PlanTasks)
 
@@ -169,9 +197,35 @@ class JournalReader(ABC):
             for listing in runs
         }
 
+    def follow(self, run: str, after: int = 0) -> Generator[list[Recorded], None, None]:
+        """Yield the events after `after` as they become durable, each once and in order, for ever.
+
+        What is there already comes at once; new ones come as soon as they are acknowledged. From time to time an empty
+        list comes, so that the caller can see whether the run is over. Close the iterator to end it. A lost connection
+        raises JournalUnavailableError: who follows again after the last number it saw misses nothing.
+        """
+        with closing(self._watch()) as watch:
+            while True:
+                happened = list(self.events(run, after=after))
+                after = happened[-1].seq if happened else after
+                yield happened
+                watch.wait(_LOOK_S)
+
+    def holder(self, run: str) -> Holder | None:  # noqa: ARG002 - a journal with leases of its own knows
+        """Return who holds the run's lease in the store. Embedded journals have none: the lock in the run's folder tells."""
+        return None
+
+    def damage(self) -> str:
+        """Return what is wrong with the storage below the records; empty if nothing is, or if the server sees to that."""
+        return ""
+
     @abstractmethod
     def is_confirmed(self, plan_hash: str) -> bool:
         """Tell whether the user agreed to this plan before."""
+
+    @abstractmethod
+    def _watch(self) -> Watch:
+        """Return what waits for changes of the journal from now on. The caller closes it."""
 
     @abstractmethod
     def close(self) -> None:
@@ -217,8 +271,21 @@ class Journal(JournalReader):
         self._add_run(row.run, row.epoch, stored_plan, encode_row(row), encode_events([event]), at)
 
     @abstractmethod
-    def take_epoch(self, run: str) -> int:
-        """Raise the run's epoch and return it. Each call fences off all earlier ones: their writers are refused."""
+    def take_epoch(self, run: str, by: Holder | None = None, *, hold: bool = False) -> int:
+        """Raise the run's epoch and return it. Each call fences off all earlier ones: their writers are refused.
+
+        Where the journal has leases of its own, raises LeaseHeldError if that of another is alive, unless our own lock (`by`)
+        shows that it is gone. With `hold`, we hold the run for `lease_s` from now on.
+        """
+
+    lease_s: float | None = None
+    """How long the run is held without being renewed; None where the lock in the run's folder is the lease."""
+
+    def renew(self, run: str, epoch: int) -> None:
+        """Hold the run for another `lease_s`. Raises LeaseLostError if another runner took it over."""
+
+    def release(self, run: str, epoch: int) -> None:
+        """End our lease, so that another runner need not wait. Does nothing if it is not ours any more."""
 
     def append(
         self, run: str, epoch: int, events: Sequence[Event], row: RunRow, tasks: Sequence[TaskRow], at: float
@@ -343,6 +410,23 @@ def no_plan(plan_hash: str) -> JournalError:
 def lease_lost(run: str) -> LeaseLostError:
     """Return the error for a writer whose epoch is over."""
     return LeaseLostError(f"another runner took over run {run}", "`holdfast status` shows what it does there")
+
+
+def run_held(run: str, holder: Holder, left_s: float) -> LeaseHeldError:
+    """Return the error for a run whose lease another runner has in the store."""
+    where = f" on {holder.host}" if holder.host else ""
+    return LeaseHeldError(
+        f"run {run} is held by another runner: {holder}",
+        f"`holdfast stop {run}`{where} ends it; if it is gone, wait {ceil(left_s)} s and run the command again",
+    )
+
+
+def events_lost(name: str, run: str) -> JournalError:
+    """Return the error for a store that no longer has what it acknowledged, or has what it never did."""
+    return JournalError(
+        f"{name} lost events of run {run} that it had acknowledged, or went back to an older state",
+        f"`holdfast resume {run}` compares with git and carries on",
+    )
 
 
 def unreadable(name: str, error: msgspec.DecodeError) -> JournalError:

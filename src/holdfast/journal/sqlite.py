@@ -17,6 +17,7 @@ from holdfast.disk_sync import PRIVATE, make_folder
 from holdfast.errors import JournalError
 from holdfast.journal import sqlite_schema
 from holdfast.journal.filesystem_checks import refuse_network_filesystem
+from holdfast.journal.lease import Holder
 from holdfast.journal.protocol import (
     REBUILD,
     Journal,
@@ -25,6 +26,7 @@ from holdfast.journal.protocol import (
     StoredEvents,
     StoredListing,
     StoredOverview,
+    Watch,
     first_plan_of,
     lease_lost,
     no_plan,
@@ -34,6 +36,7 @@ from holdfast.journal.protocol import (
     run_exists,
 )
 from holdfast.journal.sqlite_errors import explained
+from holdfast.journal.sqlite_files import draft_of, put_draft_in_place, remove_files
 from holdfast.journal.sqlite_read import consistent_read
 from holdfast.locks import folder_locked
 
@@ -73,12 +76,31 @@ class SqliteReader(JournalReader):
         self._path = path
         self.name = f"journal {path}"
 
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    def damage(self) -> str:
+        """Return what SQLite finds wrong with the file; empty if nothing is."""
+        with explained(self._path):
+            said: str = consistent_read(
+                self._path, lambda db: db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            )
+        return "" if said == "ok" else said
+
     def is_confirmed(self, plan_hash: str) -> bool:
         """Tell whether the user agreed to this plan before."""
         return self._ask(lambda db: db.execute(_CONFIRMED, (plan_hash,)).fetchone()) is not None
 
     def close(self) -> None:
         """Release files and locks. Idempotent."""
+
+    def _watch(self) -> Watch:
+        # Imported here because only who follows a run needs it.
+        from holdfast.journal.file_watch import FileWatch
+
+        return FileWatch(self._path)
 
     def _run_ids(self) -> Iterable[str]:
         return [run for (run,) in self._ask(lambda db: db.execute("SELECT run FROM runs").fetchall())]
@@ -150,11 +172,24 @@ class SqliteJournal(SqliteReader, Journal):
             sqlite_schema.check_identity(path)
         return SqliteReader(path)
 
+    @classmethod
+    def open_draft(cls, where: str | Path) -> Self:
+        """Open an empty journal that will replace the one there. A draft from an earlier try is dropped."""
+        draft = draft_of(Path(where).resolve())
+        remove_files(draft)
+        return cls.open(draft)
+
+    @staticmethod
+    def put_in_place(where: str | Path) -> str | None:
+        """Make the closed draft the journal; return where the old file is kept now, if there was one."""
+        kept = put_draft_in_place(Path(where).resolve())
+        return None if kept is None else str(kept)
+
     def reader(self) -> SqliteReader:
         """Return a reader of this journal for another thread."""
         return SqliteReader(self._path)
 
-    def take_epoch(self, run: str) -> int:
+    def take_epoch(self, run: str, by: Holder | None = None, *, hold: bool = False) -> int:  # noqa: ARG002 - the lock is the lease
         """Raise the run's epoch and return it. Each call fences off all earlier ones."""
         with self._transaction() as db:
             _run_key(db, run)

@@ -24,6 +24,7 @@ from holdfast.repo.repository import Repository
 from holdfast.runner.content_filters import accept_filters
 from holdfast.runner.decisions.amend import is_amended
 from holdfast.runner.session import RunOptions, RunSession, create_run, unfinished_run
+from holdfast.runner.store_choice import chosen_store, remember_store
 from holdfast.views.plan_text import commands_of, notice_command
 
 AGENT_IF_NONE = "claude"
@@ -157,7 +158,9 @@ class LeadSession:
         """Open the journal again: it may have been replaced since the last run."""
         if self._journal is not None:
             self._journal.close()
-        self._journal = open_journal(repo.state_dir.journal)
+        store = chosen_store(repo.state_dir, repo.id)
+        self._journal = open_journal(store)
+        remember_store(repo.state_dir, store)
         return self._journal
 
     @property

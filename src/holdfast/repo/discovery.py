@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.core.ids import is_valid_id
 from holdfast.errors import RepositoryError
 from holdfast.repo.blocking_files import refuse_blocking_git_files
 from holdfast.repo.files import read_regular
@@ -18,6 +19,7 @@ from holdfast.repo.git import CommitIdentity, Git, decode_text, rev_parse_from
 _OF_THE_REPOSITORY = ("local", "worktree")
 _OF_THIS_CALL = "command"
 _PATHS_ASKED = 2
+_ID_KEY = "holdfast.repository"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,28 @@ def git_dirs_around(start: Path) -> list[Path]:
         return []
     shared = own / os.fsdecode(read_regular(own / "commondir").strip())
     return [own, shared.resolve()] if shared.is_dir() else [own]
+
+
+def repository_id(found: RepositoryLocation) -> str:
+    """Return the name of a repository that all its clones share: its first commit, or what its user configured.
+
+    It is that of the first parents of HEAD, so that branches, merges and other roots make no difference.
+    """
+    if named := found.config.in_force.get(_ID_KEY, ""):
+        if not is_valid_id(named):
+            raise RepositoryError(
+                f"git's setting {_ID_KEY} is {named!r}, which is no valid id.",
+                "Use letters, digits, dots, hyphens and underscores, at most 64.",
+            )
+        return named
+    git = Git(found.common_dir)
+    if git.run("rev-parse", "--is-shallow-repository").strip() == b"true":
+        raise RepositoryError(
+            "This clone is shallow: its first commit, by which a store knows the repository, is not here.",
+            f"`git fetch --unshallow` gets it; or `git config {_ID_KEY} NAME` in every clone names the repository.",
+        )
+    roots = git.run("rev-list", "--first-parent", "--max-parents=0", "HEAD", git_dir=found.git_dir)
+    return decode_text(roots).split()[-1]
 
 
 def require_commit(start: Path, rev: str) -> None:

@@ -114,12 +114,12 @@ def keep_plan(repo: Repository, journal: JournalReader, run: str, plan: Plan) ->
 
 async def keep_amended_plan(context: RunContext) -> None:
     """Have git keep the plan that the run has now. Idempotent; every runner does it when it begins."""
-    context.require_lease()
+    await context.require_lease()
     with closing(context.journal.reader()) as reader:
         await asyncio.to_thread(keep_plan, context.repo, reader, context.run, context.state.plan)
 
 
 async def end_restarted(context: RunContext, task: TaskRow) -> None:
     """End the agent of a task that was amended and begins again. Who watches it keeps its work. If it ended before, nothing happens."""
-    context.require_lease()
+    await context.require_lease()
     await context.fleet.cancel(context.agent_key(task))

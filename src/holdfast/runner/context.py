@@ -28,6 +28,7 @@ from holdfast.redaction import redact
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.attempts.reports import AttemptReports
+from holdfast.runner.held_run import HeldRun
 from holdfast.runner.requests import SaveRequests
 from holdfast.runner.sandbox import Sandbox
 from holdfast.runner.sandbox_setting import SandboxSetting
@@ -100,11 +101,9 @@ class RunContext:
     """One runner at work on one run."""
 
     repo: Repository
-    journal: Journal
+    held: HeldRun
     fleet: Fleet
     lease: Lease
-    epoch: int
-    """The number of this take-over of the run. The journal refuses a lower one."""
     state: RunState
     presets: Presets
     """The agents that this machine and this project know."""
@@ -153,6 +152,16 @@ class RunContext:
         self.slots.set_counts(self.state.plan.slots)
 
     @property
+    def journal(self) -> Journal:
+        """Where the run's events are."""
+        return self.held.journal
+
+    @property
+    def epoch(self) -> int:
+        """The number of this take-over of the run."""
+        return self.held.epoch
+
+    @property
     def run(self) -> str:
         """The run's id."""
         return self.state.row.run
@@ -197,11 +206,13 @@ class RunContext:
             event.set()
         return event
 
-    def require_lease(self) -> None:
+    async def require_lease(self) -> None:
         """Look at the lease right before an effect that another runner would suffer from.
 
-        Raises LeaseLostError if somebody took it away: then this runner must have no further effect.
+        Raises LeaseLostError if somebody took it away: then this runner must have no further effect. If a store that has
+        the lease does not answer, this waits: another runner may have it by now.
         """
+        await self.held.confirm()
         if not self.lease.is_ours():
             if not self.directory.root.is_dir():
                 raise LeaseLostError(
@@ -214,7 +225,6 @@ class RunContext:
         """Make events durable and return once they are. Raises OvertakenError if one may no longer happen."""
         await self.inbox.record(events)
 
-    def append(self, events: Sequence[Event]) -> None:
+    async def append(self, events: Sequence[Event]) -> None:
         """Write events applied to the state, with the rows they changed. Only the loop's side calls this."""
-        row = self.state.row
-        self.journal.append(row.run, self.epoch, events, row, self.state.take_changed(), time.time())
+        await self.held.append(events, self.state.row, self.state.take_changed(), time.time())

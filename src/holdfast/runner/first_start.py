@@ -52,7 +52,7 @@ async def _launch_alone(context: RunContext, spec: LaunchSpec, agent: Preset, ho
     try:
         if context.stopping.is_set():
             return
-        context.require_lease()
+        await context.require_lease()
         held = () if fd is None else (fd,)
         await launch_when_possible(context, replace(spec, holds=(*spec.holds, *held)))
         if await _is_ready(context, spec.key, agent):

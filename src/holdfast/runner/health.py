@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from holdfast.core import events as ev
-from holdfast.core.event_codec import Recorded
+from holdfast.core.event_codec import Recorded, decode_event
 from holdfast.core.facts import BranchFacts
 from holdfast.core.invariants import (
     Evidence,
@@ -18,6 +18,7 @@ from holdfast.core.invariants import (
     seen_broken,
     violations,
 )
+from holdfast.core.plan import Plan, plan_hash
 from holdfast.core.state import RunState
 from holdfast.core.status import RunStatus
 from holdfast.fleet import open_fleet
@@ -31,6 +32,7 @@ from holdfast.repo.files import remove_if_allowed
 from holdfast.repo.git_settings import new_settings
 from holdfast.repo.refs import recorded_runs
 from holdfast.repo.repository import Repository
+from holdfast.repo.run_record import read_record
 from holdfast.repo.torn_indexes import replace_torn_indexes, torn_indexes
 from holdfast.repo.torn_objects import remove_torn_objects
 from holdfast.repo.workspaces import Workspaces
@@ -65,6 +67,21 @@ def runs_missing_in_journal(repo: Repository, journal: JournalReader | None) -> 
     """Return the runs that git knows and the journal does not: it was lost, and something wrote a new one."""
     known = {listing.row.run for listing in journal.runs()} if journal is not None else set()
     return [run for run in recorded_runs(repo) if run not in known]
+
+
+def lost_run_of(repo: Repository, missing: Iterable[str], plan: Plan, source: str) -> str:
+    """Return the latest run of a plan, or of its file, among those that only git knows; empty if there is none.
+
+    `source` is the file as a run remembers it; empty for a plan that is in no file.
+    """
+    for run in sorted(missing, reverse=True):
+        record = read_record(repo, run)
+        started = decode_event(record[1]) if record is not None else None
+        if isinstance(started, ev.RunStarted) and (
+            started.plan_hash == plan_hash(plan) or started.plan_source == source != ""
+        ):
+            return run
+    return ""
 
 
 def examine_run(repo: Repository, journal: JournalReader, run: str) -> list[Violation]:

@@ -100,7 +100,7 @@ async def launch_when_possible(context: RunContext, spec: LaunchSpec) -> None:
             async with asyncio.timeout(delay):
                 await context.stopping.wait()
                 return
-        context.require_lease()
+        await context.require_lease()
     await context.fleet.launch(spec)
 
 
@@ -125,7 +125,7 @@ async def wait_or_stop(
         if ended in done:
             return ended.result()
         if stop in done:
-            context.require_lease()
+            await context.require_lease()
             return await context.fleet.cancel(key)
         raise TimeoutError
     finally:

@@ -79,28 +79,30 @@ class RunLoop:
     async def run(self) -> RunStatus:
         """Run until the run rests. Raises the error that stopped us if the run could not be left at rest."""
         rebooted = self._context.state.row.is_of_earlier_boot(boot_id())
+        self._run_beside(self._context.held.keep())
         attached = self._attach()
         with doing("recover what an earlier runner left"):
             recovered = await recover(self._context, rebooted=rebooted)
-        self._commit([attached, *recovered])
+        await self._commit([attached, *recovered])
         await self._monitor.begin()
         self._watch_running()
         remove_void_requests(self._context.directory, self._context.journal.events(self._context.run))
         with RequestListener(self._context.directory, self._read_requests, self._read_reports, self._stop):
             self._read_requests()
             while self._context.state.row.status is RunStatus.RUNNING:
-                self._turn()
+                await self._turn()
                 await self._wait()
             # Somebody may have skipped a task while a workspace of it was made for a person: that ends under our lease, too.
             async with self._context.workspaces.hand_over_lock:
                 return self._context.state.row.status
 
-    def record_at_rest(self, events: Sequence[ev.Event]) -> None:
+    async def record_at_rest(self, events: Sequence[ev.Event]) -> None:
         """Record what is known only after the run rests. The rest is durable: a journal error is harmless."""
         applied, _ = self._context.state.apply_possible(events)
         if applied:
+            self._context.held.leaving.set()
             with suppress(JournalError, LeaseLostError):
-                self._context.append(applied)
+                await self._context.append(applied)
             self._tell(applied)
 
     def _attach(self) -> ev.Event:
@@ -133,13 +135,13 @@ class RunLoop:
 
     # -- one turn -------------------------------------------------------------------------------------------
 
-    def _turn(self) -> None:
+    async def _turn(self) -> None:
         """Take in what arrived, decide until nothing is left to decide, make it all durable, then act."""
         events: list[ev.Event] = []
         answers = [(durable, self._accept(arrived, events)) for arrived, durable in self._inbox.take()]
         amended = self._amend(events)
         commands = self._decide(events)
-        self._commit(events)
+        await self._commit(events)
         for durable, refused in answers:
             _answer(durable, refused)
         if self._context.state.row.stopping:
@@ -172,14 +174,14 @@ class RunLoop:
                 break
         return decided
 
-    def _commit(self, events: Sequence[ev.Event]) -> None:
+    async def _commit(self, events: Sequence[ev.Event]) -> None:
         """Make a turn durable. If this fails, nothing has been acted on and the runner ends; agents live on.
 
         Somebody may have moved the repository: then what we saw of workspaces is not true, and is not recorded.
         """
-        self._context.require_lease()
+        await self._context.require_lease()
         if events:
-            self._context.append(events)
+            await self._context.append(events)
         if self._answered:
             remove_requests(self._answered)
             self._answered.clear()
@@ -250,12 +252,13 @@ class RunLoop:
                 return
         self._inbox.woken.clear()
         if self._failure is not None:
-            self._context.require_lease()  # if the repository was moved, that is the cause to name
+            await self._context.require_lease()  # if the repository was moved, that is the cause to name
             raise self._failure
 
     # -- requests -------------------------------------------------------------------------------------------
 
     def _stop(self) -> None:
+        self._context.held.leaving.set()
         self._inbox.deliver([ev.StopRequested()])
 
     def _read_reports(self) -> None:

@@ -26,10 +26,10 @@ from holdfast.core.projection import LandingConflict, RunRow
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, RunStatus, SandboxLevel
-from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
+from holdfast.errors import HoldfastError, JournalError, LeaseHeldError, NeedsDecisionError
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import Fleet
-from holdfast.journal.lease import Lease, making_runs
+from holdfast.journal.lease import Holder, Lease, making_runs
 from holdfast.journal.protocol import Journal, JournalReader, RunListing, number_after
 from holdfast.repo.debris import remove_workspaces
 from holdfast.repo.files import remove_if_allowed, write_durably
@@ -41,6 +41,7 @@ from holdfast.repo.taken_workspaces import save_taken, taken_names
 from holdfast.reporting.resume_note import resume_note
 from holdfast.runner.checkout_monitor import CheckoutMonitor
 from holdfast.runner.context import Observer, RunContext
+from holdfast.runner.held_run import HeldRun, Tell
 from holdfast.runner.loop import RunLoop
 from holdfast.runner.mirror.mirror_writer import MirrorWriter, write_mirrors
 from holdfast.runner.notifications import Notifier
@@ -72,6 +73,8 @@ class RunOptions:
     """Whether agents may start without a check of the base, if the run was to have one."""
     accepted_tip: str = ""
     """The tip at which the run branch is taken as it is, whoever made its commits."""
+    tell: Tell = field(default=lambda _: None)
+    """Says what is no event of the run, such as that the store does not answer."""
 
 
 def create_run(
@@ -196,9 +199,11 @@ class RunSession:
         directory = repo.state_dir.run(run)
         lease = Lease.acquire(directory.lease)
         try:
-            epoch = _fence(journal, run)
+            epoch = _fence(journal, run, lease.holder)
             # Read only now: a runner that lost its lease and does not know it yet cannot change this any more.
             state = journal.load(run).state()
+            if journal.lease_s is not None:
+                _require_history(repo, state.row)
             known = presets_of(repo.checkout) if presets is None else presets
             session = cls(repo, journal, state, known, lease, epoch, options)
             if not session.is_over:
@@ -248,10 +253,9 @@ class RunSession:
         require_agents(self.state.plan_as_run(), self.presets)
         context = RunContext(
             self.repo,
-            self.journal,
+            HeldRun(self.journal, self.state.row.run, self._epoch, self._options.tell),
             fleet,
             self._lease,
-            self._epoch,
             self.state,
             self.presets,
             self._sandbox_setting(fleet),
@@ -265,9 +269,9 @@ class RunSession:
             monitor = CheckoutMonitor(context, mirrors.paths)
             loop = RunLoop(context, monitor, (observer, notifier, mirrors, ticks))
             status = await loop.run()
-            loop.record_at_rest(await ticks.finish())
-            loop.record_at_rest(await mirrors.finish())
-            loop.record_at_rest(await notifier.finish())
+            await loop.record_at_rest(await ticks.finish())
+            await loop.record_at_rest(await mirrors.finish())
+            await loop.record_at_rest(await notifier.finish())
         write_resume_note(self.repo, self.state)
         if status is RunStatus.COMPLETED:
             # Last: if the disk fails here, all else is done.
@@ -292,17 +296,33 @@ class RunSession:
 
     def close(self) -> None:
         """Release the lease. Idempotent."""
+        with suppress(JournalError):  # a store that is away ends the lease by itself
+            self.journal.release(self.state.row.run, self._epoch)
         self._lease.release()
 
 
-def _fence(journal: Journal, run: str) -> int:
-    """Refuse all earlier writers of a run and return our epoch; 0 if there is nothing left to execute."""
+def _fence(journal: Journal, run: str, holder: Holder) -> int:
+    """Refuse all earlier writers of a run, hold it and return our epoch; 0 if there is nothing left to execute."""
     for listing in journal.runs():
         if listing.row.run == run and listing.row.status in RUN_IS_OVER:
             return 0
         if listing.row.run == run:
-            refuse_half_adopted(listing.row)
-    return journal.take_epoch(run)
+            refuse_incomplete(listing.row)
+    return journal.take_epoch(run, holder, hold=True)
+
+
+def _require_history(repo: Repository, row: RunRow) -> None:
+    """Raise HoldfastError if a run that another clone may have executed builds on commits which are not here.
+
+    What landed there would be done again here.
+    """
+    for commit, what in ((row.base, "began at"), (row.tip, "has landed")):
+        if commit and not repo.exists(commit):
+            raise HoldfastError(
+                f"run {row.run} {what} {commit[:12]}, which is not in this repository",
+                f"fetch {ids.short_name(row.branch)} from where it ran (`git push`, `git fetch`); if this is another "
+                "repository with the same first commit, `git config holdfast.repository NAME` tells them apart",
+            )
 
 
 def apply_options(state: RunState, options: RunOptions, presets: Presets) -> None:
@@ -340,12 +360,20 @@ def unfinished_run(journal: JournalReader, plan: Plan, source: str) -> RunListin
     return found[-1] if found else None
 
 
-def refuse_half_adopted(row: RunRow) -> None:
-    """Raise NeedsDecisionError if the run's adoption is incomplete: all inherited work would be redone."""
+def refuse_incomplete(row: RunRow) -> None:
+    """Raise NeedsDecisionError if the run is not all there: its adoption, or its move from another store, was cut short.
+
+    All that it lacks would be done again.
+    """
     if row.adopting:
         raise NeedsDecisionError(
             f"run {row.run} is being adopted, or its adoption was cut short",
             f"`holdfast adopt {shlex.quote(row.plan_source)}` completes it",
+        )
+    if row.moving:
+        raise NeedsDecisionError(
+            f"run {row.run} is being copied from {row.moving}, or that was cut short",
+            "the command that did it, given again, completes it",
         )
 
 

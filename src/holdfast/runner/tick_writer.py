@@ -19,6 +19,7 @@ from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
 from holdfast.errors import HoldfastError
 from holdfast.formats.lists import tick
+from holdfast.journal.lease import holder
 from holdfast.journal.protocol import Journal
 from holdfast.repo.repository import Repository
 from holdfast.repo.shared_file import change_file
@@ -50,7 +51,8 @@ def make_up_ticks(repo: Repository, journal: Journal, run: str, *, asked: bool =
     state = journal.load(run).state()
     events = tick_landed(repo, state, asked=asked)
     if ticked := state.apply_all(event for event in events if isinstance(event, ev.PointsTicked)):
-        journal.append(run, journal.take_epoch(run), ticked, state.row, state.take_changed(), time.time())
+        epoch = journal.take_epoch(run, holder(repo.state_dir.run(run).lease))
+        journal.append(run, epoch, ticked, state.row, state.take_changed(), time.time())
     return events
 
 

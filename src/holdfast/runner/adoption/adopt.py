@@ -88,16 +88,18 @@ def adopt(
     else:
         run = create_run(repo, journal, plan, source, adopting=assessment.digest, known=known)
     directory = repo.state_dir.run(run)
-    with Lease.acquire(directory.lease):
+    with Lease.acquire(directory.lease) as lease:
         stored = journal.load(run)
         if stored.row.adopting:
             clear_debris(repo, Workspaces(repo, directory.workspaces))
             keep_plan(repo, journal, run, stored.plan)
-            _take_in(repo, journal, stored, assessment)
+            _take_in(repo, journal, lease, stored, assessment)
     return run
 
 
-def _take_in(repo: Repository, journal: Journal, stored: StoredRun, assessment: Assessment) -> None:
+def _take_in(
+    repo: Repository, journal: Journal, lease: Lease, stored: StoredRun, assessment: Assessment
+) -> None:
     """Record everything about the foreign run in git, then in the journal with one append."""
     foreign, row = assessment.foreign, stored.row
     state = stored.state()
@@ -117,7 +119,7 @@ def _take_in(repo: Repository, journal: Journal, stored: StoredRun, assessment: 
     keep_origin(repo, row.run, events, foreign.documents)
     events += landed
     state.apply_all(events)
-    epoch = journal.take_epoch(row.run)
+    epoch = journal.take_epoch(row.run, lease.holder)
     journal.append(row.run, epoch, events, state.row, state.take_changed(), time.time())
 
 

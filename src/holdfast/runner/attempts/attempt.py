@@ -150,7 +150,7 @@ async def _wait(context: RunContext, task: TaskRow) -> Sighting:
             try:
                 return await wait_or_stop(context, key, context.state.plan.limits.snapshot_s, wanted, taken)
             except TimeoutError:
-                context.require_lease()
+                await context.require_lease()
                 with context.save_requests.taking(task.id) as failures:
                     try:
                         commit = await asyncio.to_thread(save_snapshot, context, task)

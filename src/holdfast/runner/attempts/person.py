@@ -29,7 +29,7 @@ from holdfast.system_errors import doing
 async def hand_over(context: RunContext, name: str, start: str) -> list[ev.Event]:
     """Make the workspace of the person who took a task. Safe to repeat until it is recorded: nobody knows of it before."""
     async with context.workspaces.hand_over_lock:
-        context.require_lease()
+        await context.require_lease()
         with doing(f"make your workspace of task {name}"):
             make = partial(prepare_taken, setting=context.state.plan.workspace)
             path = await asyncio.to_thread(make, context.repo, context.run, name, start)

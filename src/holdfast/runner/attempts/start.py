@@ -38,7 +38,7 @@ async def start_agent(context: RunContext, task: TaskRow) -> None:
     workspace = await context.workspaces.prepare(task, task.latest.start)
     trouble = await _set_up(context, task, workspace)
     brief = await asyncio.to_thread(_write_brief, context, task, workspace, trouble)
-    context.require_lease()
+    await context.require_lease()
     launch = _launch(context, task, workspace, brief)
     await launch_agent(context, launch, agent_of_attempt(context, task))
 

@@ -134,7 +134,7 @@ async def listen(context: RunContext, task: TaskRow, listener: StreamListener) -
             listener.ending = True
             if halt is not None and not decided:
                 await context.record([*observation(task, listener.heard), halt])
-            context.require_lease()
+            await context.require_lease()
             await context.fleet.cancel(listener.key)
             return
         observed = observation(task, listener.heard)

@@ -82,8 +82,8 @@ def amend_run(
         amendment_of(journal.load(run).state(), journal, presets, wanted, restart=restart)
         ask_runner(directory, Request(action="amend", plan=wanted, restart=restart))
         return True
-    with Lease.acquire(directory.lease):
-        epoch = journal.take_epoch(run)
+    with Lease.acquire(directory.lease) as lease:
+        epoch = journal.take_epoch(run, lease.holder)
         state = journal.load(run).state()
         require_unfinished(run, state)
         require_known_landings(repo, state)

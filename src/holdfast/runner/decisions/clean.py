@@ -57,7 +57,7 @@ def clean_run(repo: Repository, journal: Journal, run: str, outputs: Mapping[str
         remove_workspaces(repo, run, stored.plan.workspace)
         _empty(directory)
         repo.ref_updates.delete(_disposable(repo, run))
-        journal.remove_run(run, journal.take_epoch(run))
+        journal.remove_run(run, journal.take_epoch(run, lease.holder))
         lease.remove()
 
 

@@ -44,13 +44,14 @@ from holdfast.runner.decisions.user_decisions import (
 )
 from holdfast.runner.recovery.facts import gather_facts, require_own_branch
 from holdfast.runner.session import create_run, unfinished_run
+from holdfast.runner.store_choice import chosen_store
 
 
 def back_up_state(repo: Repository) -> Path:
     """Copy the journal and list the refs under a new name; return the copy. Nothing is ever overwritten."""
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
     copy = repo.state_dir.backups / f"{stamp}-journal.db"
-    back_up(repo.state_dir.journal, copy)
+    back_up(chosen_store(repo.state_dir, repo.id), copy)
     refs = list_refs(repo, ALL_RUN_BRANCHES, ALL_RUN_REFS)
     listing = "".join(f"{commit} {ref}\n" for ref, commit in refs.items())
     write_durably(repo.state_dir.backups / f"{stamp}-refs.txt", listing.encode("utf-8", "surrogateescape"))

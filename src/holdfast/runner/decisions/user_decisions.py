@@ -41,8 +41,8 @@ def deciding(repo: Repository, journal: Journal, run: str) -> Iterator[tuple[Run
     Raises LeaseHeldError if a runner lives, HoldfastError if the run is over.
     """
     directory = repo.state_dir.run(run)
-    with Lease.acquire(directory.lease):
-        epoch = journal.take_epoch(run)
+    with Lease.acquire(directory.lease) as lease:
+        epoch = journal.take_epoch(run, lease.holder)
         stored = journal.load(run)
         _refuse_over(stored.row)
         state = stored.state()

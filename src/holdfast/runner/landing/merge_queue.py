@@ -87,7 +87,7 @@ async def _move(context: RunContext, prepared: list[_Prepared], tip: str) -> lis
         )
         onto = item.commit
     await context.record(intents)
-    context.require_lease()
+    await context.require_lease()
     if await asyncio.to_thread(_move_branch, context, onto, tip):
         return [
             ev.TaskLanded(task=p.task.id, attempt=p.task.attempt, commit=p.commit, head=p.task.latest.head)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
@@ -25,13 +26,13 @@ from holdfast.core.rebuild import passed_over, rebuild_events
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus
-from holdfast.errors import HoldfastError, NeedsDecisionError
+from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
 from holdfast.journal import open_reader
 from holdfast.journal.lease import Lease, making_runs
 from holdfast.journal.maintenance import diagnose, open_draft, put_in_place
-from holdfast.journal.protocol import Journal
+from holdfast.journal.protocol import Journal, JournalReader, RunListing
 from holdfast.repo.commit_contents import commit_time
 from holdfast.repo.debris import clear_debris
 from holdfast.repo.landing import branch_facts, trailers
@@ -44,6 +45,7 @@ from holdfast.repo.workspace import WorkspaceGoneError
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.attempts.snapshots import take_torn_files
 from holdfast.runner.health import runs_missing_in_journal
+from holdfast.runner.store_choice import Store, remember_store
 
 Ask = Callable[[str, bool], bool]
 """Asks the user a question whose safe answer is no; the second argument tells whether git shows that it is yes."""
@@ -70,37 +72,60 @@ class RebuildResult(msgspec.Struct, frozen=True, kw_only=True):
     lost: tuple[str, ...]
 
 
-def rebuild(repo: Repository, ask: Ask, *, replace: bool) -> RebuildResult:
+def rebuild(repo: Repository, ask: Ask, *, replace: bool, store: Store | None = None) -> RebuildResult:
     """Replace a lost journal by one made from git. A sound journal is replaced only with `replace`.
 
     Raises LeaseHeldError, with nothing changed, if a runner of any run lives.
     """
     repo.prepare_state_dir()
+    store = repo.state_dir.journal if store is None else store
     with ExitStack() as held:
         # A run that somebody makes meanwhile would be in the journal that will be replaced.
         held.enter_context(making_runs(repo.state_dir.runs_lock))
-        why = _reason(repo, replace=replace)
+        why = _reason(repo, store, replace=replace)
         readable, lost = _readable_runs(repo)
         # The lease of every run that exists or could: nobody may write the journal that will be replaced.
         for run in sorted({one.run for one in readable} | set(repo.state_dir.runs())):
             held.enter_context(Lease.acquire(repo.state_dir.run(run).lease))
-        with closing(open_draft(repo.state_dir.journal)) as draft:
+        with closing(open_draft(store)) as draft:
             runs = tuple(one.restore(draft, ask) for one in readable)
-        kept = put_in_place(repo.state_dir.journal)
-    return RebuildResult(why=why, runs=runs, kept=None if kept is None else str(kept), lost=tuple(lost))
+        kept = put_in_place(store)
+        remember_store(repo.state_dir, store)
+    return RebuildResult(why=why, runs=runs, kept=kept, lost=tuple(lost))
 
 
-def _reason(repo: Repository, *, replace: bool) -> str:
-    path = repo.state_dir.journal
-    if not path.exists():
+def _reason(repo: Repository, store: Store, *, replace: bool) -> str:
+    if _is_empty(store):
         if not recorded_runs(repo):
             raise HoldfastError("git knows of no run here", "`holdfast run` starts one")
         return "there is no journal"
-    if why := diagnose(path):
+    if why := diagnose(store):
         return why
-    if replace:
-        return "the journal is sound, and was to be replaced"
-    absent = sorted(runs_missing_in_journal(repo, open_reader(path)))
+    with closing(open_reader(store)) as journal:
+        if not replace:
+            _refuse_sound(repo, journal)
+        if held := [run for run in map(_run_of, journal.runs()) if journal.holder(run) is not None]:
+            raise LeaseHeldError(
+                f"run {held[0]} is held by another runner: {journal.holder(held[0])}",
+                "end it there first: `holdfast stop`",
+            )
+    return "the journal is sound, and was to be replaced"
+
+
+def _is_empty(store: Store) -> bool:
+    """Tell whether there is no journal of this repository."""
+    if isinstance(store, Path):
+        return not store.exists()
+    with closing(open_reader(store)) as journal:
+        return not journal.runs()
+
+
+def _run_of(listing: RunListing) -> str:
+    return listing.row.run
+
+
+def _refuse_sound(repo: Repository, journal: JournalReader) -> None:
+    absent = sorted(runs_missing_in_journal(repo, journal))
     also = f"; it lacks {', '.join(absent)}" if absent else ""
     raise NeedsDecisionError(
         f"the journal is sound: there is nothing to rebuild{also}",

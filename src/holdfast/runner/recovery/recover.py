@@ -44,7 +44,7 @@ async def recover(context: RunContext, *, rebooted: bool) -> list[ev.Event]:
     sightings = find_agents(context.fleet, context.run, running)
     alive = [task for task in running if sightings[task.id].presence is Presence.ALIVE]
     ended = frozenset(task.latest.token for task in running if task not in alive)
-    context.require_lease()
+    await context.require_lease()
     await context.fleet.sweep(context.run, frozenset(context.agent_key(task) for task in alive), ended)
     started = [task for task in running if sightings[task.id].presence is not Presence.UNKNOWN]
     lost = [task for task in running if sightings[task.id].presence is Presence.LOST]
@@ -74,7 +74,7 @@ async def _end_overtaken(context: RunContext, alive: list[TaskRow]) -> None:
     """End the agents of tasks that turned out to have landed: somebody put their landing back on the branch."""
     keep = frozenset(context.agent_key(task) for task in alive if task.status is TaskStatus.RUNNING)
     if len(keep) < len(alive):
-        context.require_lease()
+        await context.require_lease()
         await context.fleet.sweep(context.run, keep)
 
 

@@ -101,7 +101,7 @@ async def _run_once(
     wait: Callable[[RunContext, LaunchKey], Awaitable[Sighting]],
 ) -> tuple[LaunchKey, Exit | None]:
     key = context.check_key(owner, attempt, label)
-    context.require_lease()
+    await context.require_lease()
     await launch_agent(context, launch(key), agent)
     ended = (await wait(context, key)).exit
     if context.stopping.is_set() and (ended is None or ended.reason is ExitReason.CANCELLED):

@@ -1,0 +1,132 @@
+"""Which store keeps the runs of a repository: the one that the user names, else the one that it has used before.
+
+A plan never says it: whoever writes plans would decide where state goes. Passwords are never written down here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from holdfast.errors import HoldfastError, NeedsDecisionError, did_you_mean, quoted
+from holdfast.journal.address import JournalAddress, password_of, storable_url, with_password
+from holdfast.paths import StateDir
+from holdfast.repo.files import read_regular, write_durably
+
+STORE_VARIABLE = "HOLDFAST_STORE"
+PASSWORD_VARIABLE = "HOLDFAST_STORE_PASSWORD"  # noqa: S105 - its name
+ACCEPT_VARIABLE = "HOLDFAST_ACCEPT_VOLATILE"
+_EMBEDDED = "sqlite"
+_KEYS = ("store",)
+
+Store = Path | JournalAddress
+"""Where a journal is: the file in the repository's own folder, or a server."""
+
+
+class UsedStore(msgspec.Struct, frozen=True, kw_only=True):
+    """The server that a repository has used, and its id there."""
+
+    url: str
+    repository: str
+    accept_volatile: bool = False
+
+
+def chosen_store(state: StateDir, repository_id: Callable[[], str]) -> Store:
+    """Return where the journal of a repository is. `repository_id` is asked only if nobody wrote the id down."""
+    used = used_store(state)
+    named = os.environ.get(STORE_VARIABLE, "")
+    if not named and used is None and not state.journal.exists():
+        named = _setting()
+    if not named:
+        return state.journal if used is None else _address(used.url, used.repository, used)
+    return named_store(state, named, repository_id)
+
+
+def named_store(state: StateDir, named: str, repository_id: Callable[[], str]) -> Store:
+    """Return the store that a user named: `sqlite` for the file in the repository's own folder, or an address."""
+    used = used_store(state)
+    if named.partition("://")[0] == _EMBEDDED:
+        return state.journal
+    if used is not None and used.url == storable_url(named):
+        return _address(named, used.repository, used)
+    return _address(named, repository_id(), None)
+
+
+def used_store(state: StateDir) -> UsedStore | None:
+    """Return the server that a repository has used, if it was one."""
+    if not os.path.lexists(state.store):
+        return None
+    body = read_regular(state.store)
+    try:
+        return msgspec.json.decode(body, type=UsedStore)
+    except msgspec.DecodeError as error:
+        raise HoldfastError(
+            f"{state.store} cannot be read: {error}",
+            f"name the store with --store or {STORE_VARIABLE}, then remove the file",
+        ) from error
+
+
+def remember_store(state: StateDir, store: Store) -> None:
+    """Write down which store a repository uses from now on. The file of the embedded journal needs no note."""
+    if isinstance(store, Path):
+        state.store.unlink(missing_ok=True)
+        return
+    used = UsedStore(
+        url=storable_url(store.url), repository=store.repository, accept_volatile=store.accept_volatile
+    )
+    if used != used_store(state):
+        write_durably(state.store, msgspec.json.encode(used))
+
+
+def require_only_store(state: StateDir, store: Store, *, has_unfinished: Callable[[Path], bool]) -> None:
+    """Raise NeedsDecisionError if new runs would go into another store than the unfinished ones of this repository."""
+    used = used_store(state)
+    if isinstance(store, JournalAddress) and used is None:
+        if state.journal.exists() and has_unfinished(state.journal):
+            raise _second_store(str(state.journal), str(store))
+    elif used is not None and (isinstance(store, Path) or used.url != storable_url(store.url)):
+        raise _second_store(used.url, str(store))
+
+
+def _second_store(before: str, now: str) -> NeedsDecisionError:
+    return NeedsDecisionError(
+        f"the runs of this repository are in {before}, not in {now}",
+        f"`holdfast move --to {now}` takes them there; if {before} is lost, `holdfast rebuild --store {now}` restores them",
+    )
+
+
+def _address(url: str, repository: str, used: UsedStore | None) -> JournalAddress:
+    if (password := os.environ.get(PASSWORD_VARIABLE, "")) and not password_of(url):
+        url = with_password(url, password)
+    accepted = bool(os.environ.get(ACCEPT_VARIABLE)) or (used is not None and used.accept_volatile)
+    return JournalAddress(url, repository, accepted)
+
+
+def settings_file() -> Path:
+    """Return the user's settings."""
+    return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "holdfast" / "settings.toml"
+
+
+def _setting() -> str:
+    """Return the store that the user's settings name for repositories without runs; empty if they name none."""
+    path = settings_file()
+    if not path.is_file():
+        return ""
+    import tomllib
+
+    try:
+        settings: Mapping[str, object] = tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise HoldfastError(f"{path}: {error}", "correct it, or remove it") from error
+    for key in settings:
+        if key not in _KEYS:
+            raise HoldfastError(
+                f"{path}: there is no setting {quoted(key)}{did_you_mean(key, _KEYS)}", "remove it"
+            )
+    store = settings.get("store", "")
+    if not isinstance(store, str):
+        raise HoldfastError(f"{path}: store is no text", 'such as store = "redis://localhost:6379/0"')
+    return store

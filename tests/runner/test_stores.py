@@ -1,0 +1,180 @@
+"""Whole runs whose journal is in a server that is killed, stopped, emptied, or taken back to an older state."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import Cli, eventually, writes
+from tests.support.repositories import Project
+from tests.support.runs import Fifo
+from tests.support.servers import SERVERS, NotInstalledError, ServerProcess, start_server
+
+DONE, BAD_INPUT, WAITS, HELD = 0, 2, 3, 4
+RUN = "01-try-it"
+
+
+@pytest.fixture(params=SERVERS)
+def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
+    """A server that a test may kill."""
+    try:
+        started = start_server(request.param)
+    except NotInstalledError as error:
+        pytest.skip(str(error))
+    yield started
+    started.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTrial:
+    """A user whose runs are in a server. Task `a` lands at once, `b` waits until it may go on, `c` needs it."""
+
+    cli: Cli
+    at_work: Fifo
+    go_on: Fifo
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the run; return once `a` has landed and `b` works."""
+        runner = self.cli.start("run", "--yes")
+        self.at_work.wait()
+        return runner
+
+    def landed(self) -> list[str]:
+        """Return what git shows to have landed, in order."""
+        subjects = self.cli.project.git(
+            "log", "--first-parent", "--reverse", "--format=%s", f"holdfast/{RUN}"
+        )
+        return [line.removeprefix("Land ") for line in subjects.splitlines() if line.startswith("Land ")]
+
+    def attempts(self) -> dict[str, int]:
+        """Return how often each task was tried."""
+        return {task["id"]: task["attempts"] for task in self.cli.json("status")["tasks"]}
+
+
+@pytest.fixture
+def trial(tmp_path: Path, server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> StoredTrial:
+    """A repository without runs whose store is the server."""
+    monkeypatch.setenv("HOLDFAST_STORE", server.url)
+    at_work, go_on = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go-on")
+    script = f"{at_work.give}; {go_on.take}; echo b > b.txt"
+    waits = {"id": "b", "run": ["sh", "-c", script], "needs": ["a"]}
+    cli = Cli.of(tmp_path / "p", writes("a"), waits, writes("c", needs=["b"]))
+    return StoredTrial(cli, at_work, go_on)
+
+
+def test_a_run_goes_on_when_its_server_was_killed_and_is_back(
+    trial: StoredTrial, server: ServerProcess
+) -> None:
+    """The agent works on meanwhile, and what it did lands once."""
+    runner = trial.start()
+    server.kill()
+    trial.go_on.release()
+    server.launch()
+    assert runner.wait() == DONE
+    assert (trial.landed(), trial.attempts()) == (["a", "b", "c"], {"a": 1, "b": 1, "c": 1})
+    assert trial.cli("doctor").code == DONE
+
+
+def test_a_run_waits_for_a_server_that_stands_still(trial: StoredTrial, server: ServerProcess) -> None:
+    """It is stopped, not dead: its connections stay open and nothing comes."""
+    runner = trial.start()
+    server.pause()
+    trial.go_on.release()
+    server.go_on()
+    assert runner.wait() == DONE
+    assert trial.attempts() == {"a": 1, "b": 1, "c": 1}
+
+
+def test_a_server_that_lost_everything_is_not_taken_for_one_without_runs(
+    trial: StoredTrial, server: ServerProcess
+) -> None:
+    """The runner ends and says why; git knows better, and `rebuild` brings the run back. What landed is not done again."""
+    runner = trial.start()
+    server.kill()
+    server.forget()
+    server.launch()
+    trial.go_on.release()
+    assert runner.wait() not in (DONE, None)
+    refused = trial.cli("run", "--yes")
+    assert (refused.code, "rebuild" in refused.err) == (WAITS, True), refused
+    rebuilt = trial.cli("rebuild")
+    assert (rebuilt.code, RUN in rebuilt.out) == (DONE, True), rebuilt
+    trial.go_on.release()
+    assert trial.cli("resume", "--yes").code == DONE
+    assert trial.landed() == ["a", "b", "c"]
+    assert trial.attempts()["a"] == 1
+
+
+def test_a_killed_runner_is_replaced_at_once(trial: StoredTrial) -> None:
+    """Its lease in the server has not ended, but its lock on this machine is free: its agent is taken over."""
+    runner = trial.start()
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    assert trial.cli.run_status() == "interrupted"
+    trial.go_on.release()
+    assert trial.cli("resume", "--yes").code == DONE
+    assert (trial.landed(), trial.attempts()) == (["a", "b", "c"], {"a": 1, "b": 1, "c": 1})
+
+
+def test_a_live_run_can_be_looked_at_from_another_clone_and_not_taken(
+    trial: StoredTrial, tmp_path: Path
+) -> None:
+    """The other machine sees it at once, by the repository's first commit; it neither decides nor runs."""
+    runner = trial.start()
+    trial.cli.project.git("clone", "-q", str(trial.cli.here), str(tmp_path / "clone"))
+    there = Cli(tmp_path / "clone")
+    assert [run["id"] for run in there.json("list")] == [RUN]
+    assert there.json("status")["run"]["status"] == "running"
+    assert there("inspect", RUN).code == DONE
+    for command in (("resume", "--yes"), ("stop",), ("skip", "c")):
+        refused = there(*command)
+        assert (refused.code, "is held by another runner" in refused.err) == (HELD, True), refused
+    trial.go_on.release()
+    assert runner.wait() == DONE
+
+
+def test_a_run_is_not_carried_on_where_its_landed_work_is_not(trial: StoredTrial, tmp_path: Path) -> None:
+    """It would be done again there. Once the branch was fetched, the other clone goes on."""
+    runner = trial.start()
+    trial.cli("stop")
+    runner.wait()
+    trial.cli.project.git(
+        "clone", "-q", "--single-branch", f"file://{trial.cli.here}", str(tmp_path / "clone")
+    )
+    there = Cli(tmp_path / "clone")
+    Project(there.here).git("config", "user.name", "Me")
+    Project(there.here).git("config", "user.email", "me@example.com")
+    refused = there("resume", "--yes")
+    assert (refused.code, "is not in this repository" in refused.err) == (BAD_INPUT, True), refused
+    there.project.git("fetch", "-q", "origin", f"refs/heads/holdfast/{RUN}:refs/heads/holdfast/{RUN}")
+    trial.go_on.release()
+    assert there("resume", "--yes").code == DONE
+    assert trial.attempts()["a"] == 1
+
+
+def test_two_repositories_do_not_see_each_other(trial: StoredTrial, tmp_path: Path) -> None:
+    """One server keeps the runs of both."""
+    other = Cli.of(tmp_path / "other", writes("x"))
+    other.project.git("commit", "--amend", "-q", "-m", "Another beginning")
+    assert other("run", "--yes").code == DONE
+    assert [run["id"] for run in other.json("list")] == [RUN]
+    assert trial.cli.json("list") == []
+
+
+def test_no_password_is_kept_or_shown(trial: StoredTrial) -> None:
+    """The repository remembers its store without it."""
+    runner = trial.start()
+    trial.go_on.release()
+    assert runner.wait() == DONE
+    eventually((trial.cli.here / ".holdfast/store.json").is_file, "the store is remembered")
+    secret = "s3cr3t-of-the-store"
+    said = trial.cli("status", HOLDFAST_STORE="redis://user:s3cr3t-of-the-store@127.0.0.1:1/0")
+    assert secret not in said.out + said.err
+    found = subprocess.run(["grep", "-r", secret, str(trial.cli.here)], capture_output=True, check=False)
+    assert found.returncode == 1
