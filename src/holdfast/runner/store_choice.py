@@ -69,16 +69,18 @@ def used_store(state: StateDir) -> UsedStore | None:
         ) from error
 
 
-def remember_store(state: StateDir, store: Store) -> None:
-    """Write down which store a repository uses from now on. The file of the embedded journal needs no note."""
+def remember_store(state: StateDir, store: Store) -> bool:
+    """Write down which store a repository uses from now on; tell whether that is new. The embedded file needs no note."""
     if isinstance(store, Path):
         state.store.unlink(missing_ok=True)
-        return
+        return False
     used = UsedStore(
         url=storable_url(store.url), repository=store.repository, accept_volatile=store.accept_volatile
     )
-    if used != used_store(state):
-        write_durably(state.store, msgspec.json.encode(used))
+    if used == used_store(state):
+        return False
+    write_durably(state.store, msgspec.json.encode(used))
+    return True
 
 
 def require_only_store(state: StateDir, store: Store, *, has_unfinished: Callable[[Path], bool]) -> None:
