@@ -132,6 +132,7 @@ def test_a_live_run_can_be_looked_at_from_another_clone_and_not_taken(
     assert [run["id"] for run in there.json("list")] == [RUN]
     assert there.json("status")["run"]["status"] == "running"
     assert there("inspect", RUN).code == DONE
+    assert "not on this machine" in there("logs", "a").err
     for command in (("resume", "--yes"), ("stop",), ("skip", "c")):
         refused = there(*command)
         assert (refused.code, "is held by another runner" in refused.err) == (HELD, True), refused
