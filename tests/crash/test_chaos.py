@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.chaos import Chaos, problems_of
-from tests.support.servers import NotInstalledError, start_server
+from tests.support.servers import PROTOCOLS, NotInstalledError, start_server
 
 pytestmark = pytest.mark.crash
 
@@ -24,7 +24,7 @@ def test_random_kills_lose_nothing_and_redo_nothing_that_landed(tmp_path: Path) 
     assert chaos.fired.total() >= KILLS // 2, chaos.fired
 
 
-@pytest.mark.parametrize("kind", ["redis", "postgresql"])
+@pytest.mark.parametrize("kind", PROTOCOLS)
 def test_a_server_that_is_killed_with_all_the_others_loses_nothing(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

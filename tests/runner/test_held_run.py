@@ -19,14 +19,14 @@ from holdfast.journal.protocol import Journal
 from holdfast.runner.held_run import HeldRun
 from tests.contract.journals import RUN, begin, open_in, run_row
 from tests.support.command import eventually
-from tests.support.servers import SERVERS, address_in
+from tests.support.servers import PROTOCOLS, address_in
 from tests.support.tcp_relay import NetworkFault, TcpRelay
 
 HERE = Holder(pid=1, boot_id="x", host="here", lock="1:1")
 THERE = Holder(pid=2, boot_id="y", host="there", lock="1:1")
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=PROTOCOLS)
 def relayed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Journal, TcpRelay, Journal]]:
     """A journal that is reached through a relay, the relay, and the same journal reached directly. A run exists."""
     direct = open_in(tmp_path, request.param)

@@ -14,13 +14,13 @@ import pytest
 from tests.support.command import Cli, eventually, writes
 from tests.support.repositories import Project
 from tests.support.runs import Fifo
-from tests.support.servers import SERVERS, NotInstalledError, ServerProcess, start_server
+from tests.support.servers import PROTOCOLS, NotInstalledError, ServerProcess, start_server
 
 DONE, BAD_INPUT, WAITS, HELD = 0, 2, 3, 4
 RUN = "01-try-it"
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=PROTOCOLS)
 def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
     """A server that a test may kill."""
     try:
