@@ -44,6 +44,18 @@ class NativeFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gone: bool = False
 
 
+class NativeRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One record of a system that keeps its state in a server, by its key. A `gone` record is removed.
+
+    A `continued` one has a key of the records that the run was made from.
+    """
+
+    key: str
+    content: bytes = b""
+    continued: bool = False
+    gone: bool = False
+
+
 class Times(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When something began and ended, in seconds since 1970; None if it did not yet, or is unknown."""
 
