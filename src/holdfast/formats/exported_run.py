@@ -66,7 +66,8 @@ class Times(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ExportedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A Holdfast run as writers see it: rows, wall-clock times, and what git knows about each landing.
 
-    `project` is the absolute path of the repository. `files` are the files that each landed task changed. `name` is
+    `project` is the absolute path of the repository. `files` are the files that each landed task changed.
+    `published` is when each task last published an interface. `name` is
     the run's native name: the one it was adopted with, else its own id. `written_at` is the time of writing.
     """
 
@@ -82,6 +83,7 @@ class ExportedRun(msgspec.Struct, frozen=True, kw_only=True):
     task_times: Mapping[str, Times] = {}
     stage_times: Mapping[str, Times] = {}
     files: Mapping[str, tuple[str, ...]] = {}
+    published: Mapping[str, float] = {}
 
     @property
     def rows(self) -> list[TaskRow]:

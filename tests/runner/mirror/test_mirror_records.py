@@ -141,6 +141,10 @@ def test_a_published_interface_is_a_signal_with_its_contract(
     signal_of_a = _records(server)["interface:a:ready"]
     assert signal_of_a["ready"] is True
     assert signal_of_a["interfaces"] == [{"name": "AuthAPI", "contract": "POST /auth/login"}]
+    [published] = [
+        line["at"] for line in cli.json("inspect")["events"] if line["event"]["kind"] == "InterfacePublished"
+    ]
+    assert signal_of_a["publishedAt"][:19] == published[:19]
 
 
 def test_the_records_of_a_sprint_with_very_many_files_stay_below_a_megabyte(

@@ -247,7 +247,7 @@ def _interface(sprint: ExportedSprint) -> Node:
         "epicId": sprint.epic,
         "ready": True,
         "interfaces": [{"name": name, "contract": contract} for name, contract in interfaces],
-        "publishedAt": iso_time(sprint.view.updated),
+        "publishedAt": iso_time(sprint.view.published.get(sprint.task.id)),
     }
 
 

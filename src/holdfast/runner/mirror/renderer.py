@@ -39,6 +39,7 @@ class RunRenderer:
         self._tasks: dict[str, Times] = {}
         self._stages: dict[str, Times] = {}
         self._files: dict[str, tuple[str, ...]] = {}
+        self._published: dict[str, float] = {}
         self._origin: Origin | None = None
         self._originals: dict[str, bytes] | None = None
 
@@ -84,6 +85,7 @@ class RunRenderer:
             task_times=dict(self._tasks),
             stage_times=dict(self._stages),
             files=self._files_of(tasks.values(), row),
+            published=dict(self._published),
         )
 
     def _shown(self, task: TaskRow) -> TaskRow:
@@ -113,6 +115,8 @@ class RunRenderer:
             self._tasks[event.task] = Times(started=self._tasks[event.task].started, ended=at)
         elif isinstance(event, _REOPENS) and event.task in self._tasks:
             self._tasks[event.task] = Times(started=self._tasks[event.task].started)
+        elif isinstance(event, ev.InterfacePublished):
+            self._published[event.task] = at
         elif isinstance(event, ev.StageOpened):
             self._stages.setdefault(event.stage, Times(started=at))
         elif isinstance(event, ev.StageClosed):
