@@ -8,12 +8,12 @@ import pytest
 
 from holdfast.journal.address import password_of
 from tests.support.command import Cli, cli_at_work, fails, writes
-from tests.support.servers import SERVERS, url_of
+from tests.support.servers import PROTOCOLS, url_of
 
 DONE, FAILED, BAD_INPUT, HELD = 0, 1, 2, 4
 
 
-@pytest.mark.parametrize("kind", SERVERS)
+@pytest.mark.parametrize("kind", PROTOCOLS)
 def test_runs_are_moved_to_a_server_continued_there_and_moved_back(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import Cli, writes
-from tests.support.servers import SERVERS, start_server, url_of
+from tests.support.servers import PROTOCOLS, start_server, url_of
 
 DONE, BAD_INPUT = 0, 2
 
 
-@pytest.mark.parametrize("kind", SERVERS)
+@pytest.mark.parametrize("kind", PROTOCOLS)
 def test_an_empty_store_gets_its_runs_back_and_nothing_is_done_again(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,11 +25,12 @@ import msgspec
 
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
-from holdfast.journal import open_reader
 from holdfast.process import procfs
+from holdfast.runner.store_choice import STORE_VARIABLE
 from tests.crash.chaos_person import ASKER, ASKING, Person, asking_tasks
 from tests.support.repositories import Project
-from tests.support.runs import Trial, sh, stage
+from tests.support.runs import Trial, open_project_journal, sh, stage
+from tests.support.servers import SERVERS, ServerProcess, start_server
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 900.0
@@ -70,6 +71,8 @@ class Chaos:
     jobs: int
     kills: int
     with_person: bool = False
+    server: ServerProcess | None = None
+    """The server that has the journal, which is killed and started again, too."""
     fired: Counter[str] = field(default_factory=Counter)
     person: Person | None = None
 
@@ -132,7 +135,13 @@ class Chaos:
 
     def _kill(self, trial: Trial, runner: subprocess.Popen[bytes], dice: random.Random) -> None:
         """Kill somebody of the run that lives right now; every kill is counted only if it hit."""
-        kind = dice.choice(_VICTIMS if self.person is None else _VICTIMS_WITH_PERSON)
+        kinds = _VICTIMS if self.person is None else _VICTIMS_WITH_PERSON
+        kind = dice.choice(kinds if self.server is None else (*kinds, "server"))
+        if kind == "server" and self.server is not None:
+            self.server.kill()
+            self.server.launch()
+            self.fired[kind] += 1
+            return
         pids = [runner.pid] if kind == "runner" else self._pids(trial, kind)
         if not pids:
             return
@@ -180,8 +189,8 @@ def redone(events: list[ev.Event]) -> list[str]:
 def problems_of(trial: Trial, person: Person | None = None) -> list[str]:
     """Return what is wrong with the run after all is over; empty when nothing was lost, doubled or redone."""
     tasks = sum(1 for _ in trial.stored().plan.tasks())
-    with_events = open_reader(trial.project.path / ".holdfast" / "journal.db")
-    events = [record.event for record in with_events.events(trial.run)]
+    with open_project_journal(trial.project.open()) as journal:
+        events = [record.event for record in journal.events(trial.run)]
     landed = trial.landed()
     wrong = [f"invariant {found.number}: {found.sentence}" for found in trial.violations()]
     if trial.stored().row.status is not RunStatus.COMPLETED:
@@ -202,16 +211,24 @@ def main() -> int:
     parser.add_argument("--tasks", type=int, default=50)
     parser.add_argument("--jobs", type=int, default=8)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--store", choices=SERVERS, help="the journal is in a server, which is killed, too")
     parser.add_argument("--person", action="store_true", help="somebody amends, answers, takes and gives")
     args = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="chaos-"))
-    chaos = Chaos(folder / "repo", args.seed, args.tasks, args.jobs, args.kills, with_person=args.person)
+    server = start_server(args.store) if args.store else None
+    if server is not None:
+        os.environ[STORE_VARIABLE] = server.url
+    chaos = Chaos(
+        folder / "repo", args.seed, args.tasks, args.jobs, args.kills, with_person=args.person, server=server
+    )
     try:
         trial = chaos.run()
         wrong = problems_of(trial, chaos.person)
         attempts = sum(task.attempt for task in trial.state().tasks.values())
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        if server is not None:
+            server.stop()
     sys.stdout.write(
         f"seed {args.seed}: {chaos.fired.total()} kills {dict(chaos.fired)}, {attempts} attempts\n"
     )

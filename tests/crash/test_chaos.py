@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.chaos import Chaos, problems_of
+from tests.support.servers import PROTOCOLS, NotInstalledError, start_server
 
 pytestmark = pytest.mark.crash
 
@@ -21,6 +22,23 @@ def test_random_kills_lose_nothing_and_redo_nothing_that_landed(tmp_path: Path) 
     trial = chaos.run()
     assert problems_of(trial) == [], f"seed {seed}"
     assert chaos.fired.total() >= KILLS // 2, chaos.fired
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_a_server_that_is_killed_with_all_the_others_loses_nothing(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal is in it. It comes back each time, and every task lands once."""
+    try:
+        server = start_server(kind)
+    except NotInstalledError as error:
+        pytest.skip(str(error))
+    monkeypatch.setenv("HOLDFAST_STORE", server.url)
+    chaos = Chaos(tmp_path / "repo", 5, 8, JOBS, KILLS // 2, server=server)
+    trial = chaos.run()
+    assert problems_of(trial) == []
+    assert chaos.fired["server"], chaos.fired
+    server.stop()
 
 
 def test_a_person_decides_beside_a_runner_while_everything_is_killed(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.crash.trial import CrashTrial, PlannedFault
 
 pytestmark = pytest.mark.crash
 
-FAULTS = 300
+FAULTS = 200
 MISSED = 0.1
 """A point near the end may not be reached the next time, so some faults of a sample may miss."""
 DEADLINE_S = 60

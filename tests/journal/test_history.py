@@ -31,7 +31,7 @@ from tests.journal.history import (
     violations,
 )
 from tests.support.command import eventually
-from tests.support.servers import SERVERS, address_in
+from tests.support.servers import PROTOCOLS, address_in
 
 _IS_OWNER = "if not is_owner(epoch, fence) then return {'fenced'} end"
 
@@ -69,7 +69,7 @@ DEFECTIVE: dict[str, Callable[[JournalAddress], Journal]] = {
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize("kind", SERVERS)
+@pytest.mark.parametrize("kind", PROTOCOLS)
 def test_writers_under_faults_lose_double_and_overwrite_nothing(kind: str, tmp_path: Path) -> None:
     """Connections are cut, stalled, reset, left half-open and without answers; writers are stopped for longer than a lease."""
     address = address_in(tmp_path, kind)
@@ -100,7 +100,7 @@ def _overtaken(one: Journal, other: Journal) -> list[str]:
     return violations(history, stored_names(other))
 
 
-@pytest.mark.parametrize("kind", SERVERS)
+@pytest.mark.parametrize("kind", PROTOCOLS)
 def test_a_writer_that_comes_too_late_is_no_violation(kind: str, tmp_path: Path) -> None:
     """It is refused."""
     address = address_in(tmp_path, kind)

@@ -143,7 +143,9 @@ def test_a_plan_cannot_say_where_state_goes(tmp_path: Path) -> None:
     ("url", "said"),
     [
         ("redis:/nowhere", "is not the address of a store"),
-        ("mysql://h/db", "there is no journal of kind mysql"),
+        ("mysql://h/db", "there is no store of kind"),
+        ("memory://", "there is no store of kind"),
+        ("sqlite:///elsewhere.db", "there is no store of kind"),
         ("redis://127.0.0.1:1/0", "does not answer"),
     ],
 )

@@ -14,13 +14,13 @@ import pytest
 from tests.support.command import Cli, eventually, writes
 from tests.support.repositories import Project
 from tests.support.runs import Fifo
-from tests.support.servers import SERVERS, NotInstalledError, ServerProcess, start_server
+from tests.support.servers import PROTOCOLS, NotInstalledError, ServerProcess, start_server
 
 DONE, BAD_INPUT, WAITS, HELD = 0, 2, 3, 4
 RUN = "01-try-it"
 
 
-@pytest.fixture(params=SERVERS)
+@pytest.fixture(params=PROTOCOLS)
 def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
     """A server that a test may kill."""
     try:
@@ -132,6 +132,7 @@ def test_a_live_run_can_be_looked_at_from_another_clone_and_not_taken(
     assert [run["id"] for run in there.json("list")] == [RUN]
     assert there.json("status")["run"]["status"] == "running"
     assert there("inspect", RUN).code == DONE
+    assert "not on this machine" in there("logs", "a").err
     for command in (("resume", "--yes"), ("stop",), ("skip", "c")):
         refused = there(*command)
         assert (refused.code, "is held by another runner" in refused.err) == (HELD, True), refused

@@ -36,6 +36,7 @@ from holdfast.repo.repository import Repository
 from holdfast.reporting.recovery_report import TaskRecovery
 from holdfast.runner.recovery.resume_preview import preview_resume
 from holdfast.runner.session import RunOptions, create_run, execute_run
+from holdfast.runner.store_choice import chosen_store
 from tests.support.repositories import Project
 
 DEADLINE_S = 30.0
@@ -146,7 +147,7 @@ class Trial:
 @contextmanager
 def open_project_journal(repo: Repository) -> Iterator[Journal]:
     """Open the project's journal and close it after use."""
-    with closing(open_journal(repo.state_dir.journal)) as journal:
+    with closing(open_journal(chosen_store(repo.state_dir, repo.id))) as journal:
         yield journal
 
 

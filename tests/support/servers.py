@@ -22,6 +22,8 @@ SERVERS: dict[str, str] = {
     "postgresql": "tests.support.postgres_server:PostgresServer",
 }
 """Each kind of journal that is in a server, and the class that starts one."""
+PROTOCOLS = ("redis", "postgresql")
+"""One server for each protocol, for tests of what does not depend on who made the server."""
 
 
 class ServerProcess(Protocol):

@@ -24,10 +24,13 @@ from holdfast.formats.discovery import ForeignSource, find_sources, read_source
 from holdfast.formats.lenient_json import BrokenFileError
 from holdfast.formats.model import ForeignFormat, ForeignRun, all_formats, resume_from, resume_points
 from holdfast.formats.registry import System
+from holdfast.journal.records_server import place_of
 from holdfast.repo.repository import Repository
 from holdfast.runner.adoption.adopt import adopt, adopted_before, adopted_earlier, plan_of
 from holdfast.runner.adoption.assessment import AdoptionOptions, Assessment, assess
+from holdfast.runner.adoption.server_sources import find_records
 from holdfast.runner.health import runs_missing_in_journal
+from holdfast.runner.mirror.mirror_records import is_server, records_owner
 from holdfast.runner.mirror.mirror_writer import mirror_owner
 from holdfast.views.adoption import (
     SourceLine,
@@ -43,7 +46,7 @@ _CHOICES_MAX = 9
 
 
 ARGUMENTS: Arguments = (
-    positional("path", "a state file, a folder with one, or a repository"),
+    positional("path", "a state file, a folder with one, a repository, or a redis:// server"),
     flag("--list", "show every run of another system that is there"),
     flag("--dry-run", "say what would be adopted and change nothing"),
     option("--agent", "A", "the agent that works on it (the only one installed)", default=""),
@@ -66,9 +69,8 @@ ARGUMENTS: Arguments = (
 
 def execute(args: Namespace) -> int:
     """Find another system's run, check it against git, and make a run of it. `--dry-run` only reports."""
-    path = Path(args.path)
-    repo, formats = _repository_of(path), all_formats()
-    sources = find_sources(path, repo.checkout, formats)
+    formats = all_formats()
+    repo, sources = _found(args.path, formats)
     if args.list:
         return _list_sources(sources, formats, args)
     foreign = _choose_resume_point(read_source(_choose_source(sources, args), formats), args)
@@ -89,6 +91,14 @@ def execute(args: Namespace) -> int:
             already = f"Run {run} has it already.{_next_step(opened, run)}"
             return show(adoption_view(assessment, run), lambda _: already, args)
         return _adopt(opened, assessment, options, args, known)
+
+
+def _found(path: str, formats: Mapping[System, ForeignFormat]) -> tuple[Repository, list[ForeignSource]]:
+    """Return the repository, and the runs at a path or in a server."""
+    if is_server(path):
+        return Repository.open(Path.cwd()), find_records(path, formats)
+    repo = _repository_of(Path(path))
+    return repo, find_sources(Path(path), repo.checkout, formats)
 
 
 def _repository_of(path: Path) -> Repository:
@@ -114,7 +124,7 @@ def _list_sources(
 
 def _line(source: ForeignSource, formats: Mapping[System, ForeignFormat]) -> SourceLine:
     said = source.updated
-    updated = timestamp(said or source.path.stat().st_mtime)
+    updated = timestamp(said or source.touched_at)
     by: Literal["state", "file"] = "state" if said else "file"
     try:
         run = read_source(source, formats)
@@ -151,9 +161,10 @@ def _choose_source(sources: Sequence[ForeignSource], args: Namespace) -> Foreign
         if picked is not None:
             return sources[picked]
         raise NeedsDecisionError("nothing was adopted", "`holdfast adopt PATH --list` shows what there is")
-    commands = "\n".join(f"holdfast adopt {shlex.quote(str(source.path))}" for source in sources)
+    commands = "\n".join(f"holdfast adopt {shlex.quote(source.named)}" for source in sources)
+    where = place_of(args.path) if is_server(args.path) else args.path
     raise NeedsDecisionError(
-        f"{args.path} holds {count(len(sources), 'run')} of other systems; name one", commands
+        f"{where} holds {count(len(sources), 'run')} of other systems; name one", commands
     )
 
 
@@ -185,7 +196,10 @@ def _adopted_as(opened: OpenRepo, assessment: Assessment, args: Namespace) -> st
     if row is not None:
         return "" if row.adopting else row.run
     foreign = assessment.foreign
-    ours = mirror_owner(opened.repo, foreign.system, foreign.main, foreign.documents.get(foreign.main, b""))
+    state, runs = foreign.documents.get(foreign.main, b""), (one.row.run for one in opened.runs())
+    ours = mirror_owner(opened.repo, foreign.system, foreign.main, state) or records_owner(
+        opened.repo, runs, foreign.system, state
+    )
     if ours:
         raise NeedsDecisionError(
             f"Holdfast itself writes {foreign.main} for run {ours}",

@@ -199,6 +199,11 @@ def _repository(opened: ReadOnlyRepo) -> Iterator[HealthFinding]:
     yield HealthFinding("free disk", free >= _FREE_BYTES_MIN, f"{data_size(free)} ({need})")
     known = f"readable, {count(len(opened.runs()), 'run')}" if opened.journal else "none yet"
     yield HealthFinding("journal", True, known)
+    if opened.journal is not None and (durability := opened.journal.durability) is not None:
+        detail = f"{opened.journal.name.removeprefix('store ')}. {durability.sentence}"
+        yield HealthFinding(
+            "store", True, detail, "it may forget what it acknowledged" if durability.is_volatile else ""
+        )
 
 
 def _unwritable(state: Path, common_dir: Path) -> Iterator[HealthFinding]:

@@ -121,6 +121,11 @@ class _ShownLogs:
         for row in sorted(rows, key=lambda row: row.latest.started_at):
             self._print_attempt(state, row, self.only or row.attempt)
 
+    def _is_elsewhere(self) -> bool:
+        """Tell whether no agent of the run worked on this machine: what they printed is where they did."""
+        is_shared = self.opened.require_journal().durability is not None
+        return is_shared and not self.opened.directory(self.run).attempts.is_dir()
+
     def follow(self, seq: int) -> None:
         """Print output as it comes, attempt after attempt, until nothing more can come."""
         while True:
@@ -140,7 +145,12 @@ class _ShownLogs:
         for log in self.logs.values():
             log.output.close()
         silent = [log.key for log in self.logs.values() if not log.printed]
-        if len(self.names) == 1:
+        if silent and self._is_elsewhere():
+            _note(
+                f"What the agents of {self.run} printed is not on this machine: logs stay where they worked. "
+                f"`holdfast inspect {self.run}` names it."
+            )
+        elif len(self.names) == 1:
             for key in silent:
                 _note(f"{key.owner} printed nothing in attempt {key.attempt}.")
         elif len(silent) == len(self.logs):

@@ -12,9 +12,12 @@ from holdfast.cli.output import print_result
 from holdfast.core import events as ev
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import HoldfastError
+from holdfast.formats.model import format_of
 from holdfast.formats.registry import SYSTEM_NAMES, System
 from holdfast.paths import STATE_DIR
+from holdfast.repo.repository import Repository
 from holdfast.runner.decisions.user_decisions import record_decision
+from holdfast.runner.mirror.mirror_records import is_server, place_of_store, require_keepable
 from holdfast.runner.mirror.mirror_writer import check_mirror, export_run
 from holdfast.runner.mirror.staging_worktree import staging_path, staging_problem
 from holdfast.runner.requests import Request, ask_runner
@@ -24,7 +27,7 @@ ARGUMENTS: Arguments = (
     RUN,
     positional("format", "whose files: " + ", ".join(SYSTEM_NAMES), choices=SYSTEM_NAMES),
     one_of(
-        option("--to", "DIR", "a folder of the project (the system's own places)"),
+        option("--to", "PLACE", "a folder of the project, or a redis:// server for cfn (its own places)"),
         flag("--off", "stop updating them"),
     ),
     JSON,
@@ -38,18 +41,19 @@ def execute(args: Namespace) -> int:
         system = System(args.format)
         if args.off:
             return _end(opened, row.run, system, args)
-        folder = _folder(opened.repo.checkout, args.to)
+        folder = _place(opened.repo, system, args.to)
         check_mirror(opened.repo, opened.journal, row.run, system, folder)
         if row.status in RUN_IS_OVER:
             written = export_run(opened.repo, opened.journal, row.run, system, folder)
-            done = f"wrote {count(len(written), 'file')} once" if written else "its files are up to date"
+            what = "record" if is_server(folder) else "file"
+            done = f"wrote {count(len(written), what)} once" if written else "its files are up to date"
             detail = f"Run {row.run} is {row.status}: {done}."
         elif opened.holder(row.run) is not None:
             ask_runner(opened.directory(row.run), Request(action="mirror", system=system, folder=folder))
-            detail = f"The runner of {row.run} keeps its {system} files up to date."
+            detail = f"The runner of {row.run} keeps its {_named(system, folder)} up to date."
         else:
             record_decision(opened.repo, opened.journal, row.run, ev.MirrorKept(system=system, folder=folder))
-            detail = f"Wrote the {system} files of {row.run}. They are kept up to date when it continues."
+            detail = f"Wrote the {_named(system, folder)} of {row.run}. They are kept up to date when it continues."
             detail += _staging(opened, row.run)
         return print_result(opened, row.run, detail, args)
 
@@ -65,8 +69,9 @@ def _staging(opened: OpenRepo, run: str) -> str:
 
 def start_mirror(opened: OpenRepo, run: str, system: str) -> None:
     """Start a mirror at the system's own places for a run without a runner, from its first event on."""
-    check_mirror(opened.repo, opened.journal, run, System(system), "")
-    record_decision(opened.repo, opened.journal, run, ev.MirrorKept(system=System(system), folder=""))
+    folder = _place(opened.repo, System(system), None)
+    check_mirror(opened.repo, opened.journal, run, System(system), folder)
+    record_decision(opened.repo, opened.journal, run, ev.MirrorKept(system=System(system), folder=folder))
 
 
 def _end(opened: OpenRepo, run: str, system: System, args: Namespace) -> int:
@@ -75,6 +80,19 @@ def _end(opened: OpenRepo, run: str, system: System, args: Namespace) -> int:
     elif system in opened.journal.load(run).row.mirrors:
         record_decision(opened.repo, opened.journal, run, ev.MirrorEnded(system=system))
     return print_result(opened, run, f"The {system} files of {run} stay as they are from now on.", args)
+
+
+def _named(system: System, folder: str) -> str:
+    return f"{system} records in {folder}" if is_server(folder) else f"{system} files"
+
+
+def _place(repo: Repository, system: System, named: str | None) -> str:
+    """Return where a mirror goes: a server, or a folder. A system with records uses the server of the store, if it is one."""
+    if named is not None and is_server(named):
+        return require_keepable(named)
+    if named is None and format_of(system).server is not None:
+        return place_of_store(repo)
+    return _folder(repo.checkout, named)
 
 
 def _folder(checkout: Path, named: str | None) -> str:

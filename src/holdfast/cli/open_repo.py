@@ -7,6 +7,7 @@ git modules only if needed.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -159,8 +160,8 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
         raise no_run_yet()
     journal = open_journal(store)
     try:
-        if create:
-            remember_store(repo.state_dir, store)
+        if create and remember_store(repo.state_dir, store) and journal.durability is not None:
+            print(f"Runs are kept in {store}. {journal.durability.sentence}", file=sys.stderr)
         yield OpenRepo(repo.checkout, repo.state_dir, journal, with_accepted_filters(repo, journal))
     finally:
         journal.close()

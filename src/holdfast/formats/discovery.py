@@ -39,7 +39,8 @@ class NothingFoundError(HoldfastError):
 class ForeignSource:
     """One run of another system on the disk: its state file, and all files that belong to it.
 
-    Paths are relative to `root`. `problems` name the files that could not be read.
+    Paths are relative to `root`. `problems` name the files that could not be read. A run whose state was read from a server
+    at `read_at` has an `address` there, and no file.
     """
 
     system: System
@@ -47,6 +48,18 @@ class ForeignSource:
     root: Path
     documents: dict[str, bytes]
     problems: tuple[Finding, ...] = ()
+    address: str = ""
+    read_at: float = 0.0
+
+    @property
+    def named(self) -> str:
+        """How a user names it."""
+        return self.address or str(self.path)
+
+    @property
+    def touched_at(self) -> float:
+        """When its file was last changed, or when it was read from its server."""
+        return self.read_at if self.address else self.path.stat().st_mtime
 
     @property
     def path(self) -> Path:
@@ -230,7 +243,9 @@ def read_source(source: ForeignSource, formats: Mapping[System, ForeignFormat]) 
 
 
 def _at_work(source: ForeignSource, own: ForeignFormat) -> Iterator[Finding]:
-    """Yield a warning for each lock file near the state whose process lives."""
+    """Yield a warning for each lock file near the state whose process lives. A server has no lock files."""
+    if source.address:
+        return
     for lock in {
         *source.path.parent.glob("*.lock"),
         *(lock for at in own.locks for lock in source.root.glob(at)),

@@ -44,6 +44,18 @@ class NativeFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gone: bool = False
 
 
+class NativeRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One record of a system that keeps its state in a server, by its key. A `gone` record is removed.
+
+    A `continued` one has a key of the records that the run was made from.
+    """
+
+    key: str
+    content: bytes = b""
+    continued: bool = False
+    gone: bool = False
+
+
 class Times(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When something began and ended, in seconds since 1970; None if it did not yet, or is unknown."""
 
@@ -54,7 +66,8 @@ class Times(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ExportedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A Holdfast run as writers see it: rows, wall-clock times, and what git knows about each landing.
 
-    `project` is the absolute path of the repository. `files` are the files that each landed task changed. `name` is
+    `project` is the absolute path of the repository. `files` are the files that each landed task changed.
+    `published` is when each task last published an interface. `name` is
     the run's native name: the one it was adopted with, else its own id. `written_at` is the time of writing.
     """
 
@@ -70,6 +83,7 @@ class ExportedRun(msgspec.Struct, frozen=True, kw_only=True):
     task_times: Mapping[str, Times] = {}
     stage_times: Mapping[str, Times] = {}
     files: Mapping[str, tuple[str, ...]] = {}
+    published: Mapping[str, float] = {}
 
     @property
     def rows(self) -> list[TaskRow]:

@@ -23,7 +23,7 @@ from holdfast.core.adoption import (
 )
 from holdfast.core.plan import Plan
 from holdfast.core.projection import PastFailure as PastFailure
-from holdfast.formats.exported_run import ExportedRun, NativeFile
+from holdfast.formats.exported_run import ExportedRun, NativeFile, NativeRecord
 from holdfast.formats.registry import System
 
 
@@ -50,6 +50,22 @@ class ForeignRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFormat:
+    """Reads and writes the records of a system that keeps its state in a Redis server. All functions are pure.
+
+    `patterns` match its keys. `split(records)` makes one document of the records of each run, by the name that stands for
+    its state file. `heartbeat(document)` is when an agent of it last gave a sign, 0 if never. `write(run, originals, owner)`
+    returns the records of a run, each with the mark of who writes it; `owner(document)` finds that mark again.
+    """
+
+    patterns: tuple[str, ...]
+    split: Callable[[Mapping[str, str]], dict[str, bytes]]
+    heartbeat: Callable[[bytes], float]
+    write: Callable[[ExportedRun, Mapping[str, bytes], str], list[NativeRecord]]
+    owner: Callable[[bytes], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignFormat:
     """Reads and writes one system's files. Each package offers one as `FORMAT`. All functions are pure.
 
@@ -64,7 +80,8 @@ class ForeignFormat:
     `write(run, originals)` keeps the keys of `originals` that we do not know.
 
     Some systems have more: `list_runs(states)` is their own list of runs as text, and
-    `staging_worktree(name)` is the folder where people review the result of a run.
+    `staging_worktree(name)` is the folder where people review the result of a run. `server` is
+    for the state that it keeps in a server.
     """
 
     title: str
@@ -77,6 +94,7 @@ class ForeignFormat:
     locks: tuple[str, ...] = ()
     list_runs: Callable[[Mapping[str, bytes]], str] | None = None
     staging_worktree: Callable[[str], str] | None = None
+    server: ServerFormat | None = None
 
 
 def format_of(system: System) -> ForeignFormat:

@@ -27,6 +27,8 @@ JOURNALS = {
     "postgres": "holdfast.journal.postgres:PostgresJournal",
 }
 """The scheme of a journal's address, and its class. A plain path is a SQLite file."""
+SERVERS = tuple(scheme for scheme in JOURNALS if scheme not in ("sqlite", "memory"))
+"""The schemes of journals that are in a server."""
 
 
 JournalLocation: TypeAlias = "str | Path | JournalAddress"

@@ -215,6 +215,11 @@ class JournalReader(ABC):
         """Return who holds the run's lease in the store. Embedded journals have none: the lock in the run's folder tells."""
         return None
 
+    @property
+    def durability(self) -> StoreDurability | None:
+        """What an acknowledged event survives; None where every append is synced to a disk of this machine."""
+        return None
+
     def damage(self) -> str:
         """Return what is wrong with the storage below the records; empty if nothing is, or if the server sees to that."""
         return ""

@@ -30,6 +30,7 @@ from holdfast.journal.protocol import (
     StoredEvents,
     StoredListing,
     StoredOverview,
+    StoreDurability,
     decoding,
     events_lost,
     first_plan_of,
@@ -79,6 +80,11 @@ class RedisReader(JournalReader):
         (stored,) = self._ask(scripts.HOLDER, run=run)
         with decoding(self.name):
             return msgspec.json.decode(stored, type=Holder) if stored else None
+
+    @property
+    def durability(self) -> StoreDurability:
+        """What an acknowledged event survives in this server, as it is set now."""
+        return RedisServer.ask(self._connection).durability()
 
     def close(self) -> None:
         """Close the connection. Idempotent."""
@@ -217,9 +223,8 @@ class RedisJournal(RedisReader, Journal):
             server = RedisServer.ask(self._connection)
             server.require_usable()
             server.require_writable()
-            self.durability = server.durability()
             if not address.accept_volatile:
-                refuse_volatile(self.name, self.durability)
+                refuse_volatile(self.name, server.durability())
             self._run_ids()  # whether what is there is ours, before anything is written
 
     @classmethod

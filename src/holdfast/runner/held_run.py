@@ -62,29 +62,38 @@ class HeldRun:
             await self._renew()
 
     async def _renew(self) -> None:
-        await self._patiently(lambda: self.journal.renew(self.run, self.epoch))
+        lease_s = self.journal.lease_s or 0.0
+        # Counted from before the call: the server began the lease anew no earlier.
+        self._sure_until = lease_s + await self._patiently(lambda: self.journal.renew(self.run, self.epoch))
 
-    async def _patiently(self, call: Callable[[], object]) -> None:
-        """Make a call until the server answers. Raises StoreUnavailableError if somebody wants us to end meanwhile."""
-        for pause_s in chain(_PAUSES_S, repeat(_PAUSE_MAX_S)):
+    async def _patiently(self, call: Callable[[], object]) -> float:
+        """Make a call until the server answers, and return when that call began.
+
+        Raises StoreUnavailableError if somebody wants us to end meanwhile.
+        """
+        pauses_s = chain(_PAUSES_S, repeat(_PAUSE_MAX_S))
+        while True:
             began = _now()
             try:
                 call()
             except StoreUnavailableError as error:
                 if self.leaving.is_set():
                     raise
-                if self._away_since is None:
-                    self._away_since = began
-                    self.tell(
-                        f"{error.message}; agents go on, nothing is lost; trying again until it answers"
-                    )
+                self._tell_away(error, began)
             else:
-                # An acknowledged call proves that the lease was ours when the server saw it, and begins it anew.
-                self._sure_until = began + (self.journal.lease_s or 0.0)
-                if self._away_since is not None:
-                    self.tell(f"{self.journal.name} answers again after {_now() - self._away_since:.0f} s")
-                    self._away_since = None
-                return
+                self._tell_back()
+                return began
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause_s):
+                async with asyncio.timeout(next(pauses_s)):
                     await self.leaving.wait()
+
+    def _tell_away(self, error: StoreUnavailableError, since: float) -> None:
+        """Say once that the server is away, whoever noticed it."""
+        if self._away_since is None:
+            self._away_since = since
+            self.tell(f"{error.message}; agents go on, nothing is lost; trying again until it answers")
+
+    def _tell_back(self) -> None:
+        if self._away_since is not None:
+            self.tell(f"{self.journal.name} answers again after {_now() - self._away_since:.0f} s")
+            self._away_since = None

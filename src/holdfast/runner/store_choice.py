@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 
 from holdfast.errors import HoldfastError, NeedsDecisionError, did_you_mean, quoted
-from holdfast.journal.address import JournalAddress, password_of, storable_url, with_password
+from holdfast.journal import SERVERS
+from holdfast.journal.address import JournalAddress, password_of, split_url, storable_url, with_password
 from holdfast.paths import StateDir
 from holdfast.repo.files import read_regular, write_durably
 
@@ -47,9 +48,14 @@ def chosen_store(state: StateDir, repository_id: Callable[[], str]) -> Store:
 
 def named_store(state: StateDir, named: str, repository_id: Callable[[], str]) -> Store:
     """Return the store that a user named: `sqlite` for the file in the repository's own folder, or an address."""
-    used = used_store(state)
-    if named.partition("://")[0] == _EMBEDDED:
+    if named.removesuffix("://") == _EMBEDDED:
         return state.journal
+    if (scheme := split_url(named).scheme) not in SERVERS:
+        raise HoldfastError(
+            f"there is no store of kind {quoted(scheme)}{did_you_mean(scheme, SERVERS)}",
+            f"{_EMBEDDED} is the file in .holdfast; servers: {', '.join(SERVERS)}",
+        )
+    used = used_store(state)
     if used is not None and used.url == storable_url(named):
         return _address(named, used.repository, used)
     return _address(named, repository_id(), None)
@@ -69,16 +75,18 @@ def used_store(state: StateDir) -> UsedStore | None:
         ) from error
 
 
-def remember_store(state: StateDir, store: Store) -> None:
-    """Write down which store a repository uses from now on. The file of the embedded journal needs no note."""
+def remember_store(state: StateDir, store: Store) -> bool:
+    """Write down which store a repository uses from now on; tell whether that is new. The embedded file needs no note."""
     if isinstance(store, Path):
         state.store.unlink(missing_ok=True)
-        return
+        return False
     used = UsedStore(
         url=storable_url(store.url), repository=store.repository, accept_volatile=store.accept_volatile
     )
-    if used != used_store(state):
-        write_durably(state.store, msgspec.json.encode(used))
+    if used == used_store(state):
+        return False
+    write_durably(state.store, msgspec.json.encode(used))
+    return True
 
 
 def require_only_store(state: StateDir, store: Store, *, has_unfinished: Callable[[Path], bool]) -> None:

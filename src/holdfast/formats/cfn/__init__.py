@@ -2,6 +2,7 @@
 
 from holdfast.formats.cfn.layout import PLACES, TRACES, companions
 from holdfast.formats.cfn.read import read, recognises
+from holdfast.formats.cfn.server import SERVER
 from holdfast.formats.cfn.write import write
 from holdfast.formats.model import ForeignFormat
 
@@ -15,4 +16,5 @@ FORMAT = ForeignFormat(
     companions=companions,
     read=read,
     write=write,
+    server=SERVER,
 )

@@ -43,6 +43,11 @@ def parse_key(key: str) -> tuple[RecordKind, str] | None:
     return None
 
 
+def is_of_kind(key: str, kind: RecordKind) -> bool:
+    """Tell whether a key is that of a record of a kind."""
+    return (parse_key(key) or (None, ""))[0] is kind
+
+
 def companions(main: str) -> tuple[str, ...]:
     """Return glob patterns of the files of `main`: exports, and reports beside it or at the usual place."""
     folder = dirname(main)

@@ -110,7 +110,11 @@ class ExportedSprint:
     @property
     def agent(self) -> str:
         """The name of its current attempt's agent."""
-        return f"{self.native}{_AGENT_MARK}{self.row.attempt}"
+        return self.agent_of(self.row.attempt)
+
+    def agent_of(self, attempt: int) -> str:
+        """Return the name of an attempt's agent."""
+        return f"{self.native}{_AGENT_MARK}{attempt}"
 
     @property
     def title(self) -> str:
@@ -243,7 +247,7 @@ def _interface(sprint: ExportedSprint) -> Node:
         "epicId": sprint.epic,
         "ready": True,
         "interfaces": [{"name": name, "contract": contract} for name, contract in interfaces],
-        "publishedAt": iso_time(sprint.view.updated),
+        "publishedAt": iso_time(sprint.view.published.get(sprint.task.id)),
     }
 
 
@@ -272,6 +276,7 @@ def _checkpoint(sprint: ExportedSprint) -> Node:
     return {
         "agentId": sprint.agent,
         "sprintId": sprint.native,
+        "epicId": sprint.epic,
         "file": sprint.report.file or None,
         **_position(sprint.report),
         "progress": sprint.report.progress,

@@ -40,7 +40,7 @@ _PHASE_WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Original:
+class Original:
     """The document that a run was adopted from: its place below the project, its kind, and its epic.
 
     `sprints` maps our ids to sprints. `path` is empty if the document was outside the project.
@@ -52,16 +52,20 @@ class _Original:
     epic: str
     sprints: dict[str, Sprint]
 
+    @property
+    def natives(self) -> dict[str, str]:
+        """The native names of the sprints by our ids."""
+        return {task: sprint.native for task, sprint in self.sprints.items()}
+
 
 def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]:
     """Return the export first: it is the state. An adopted epic file follows, with current statuses."""
-    original = _original(view, originals)
+    original = find_original(view, originals)
     path = f"{FOLDER}/{task_ids([view.name], 'epic')[0]}.json"
     if original is None:
         return [_export(view, path, view.name, exported_sprints(view, view.name, {}), {})]
     epic = original.epic
-    natives = {task: sprint.native for task, sprint in original.sprints.items()}
-    sprints = exported_sprints(view, epic, natives)
+    sprints = exported_sprints(view, epic, original.natives)
     if original.kind is CfnDocument.EXPORT:
         return [_export(view, original.path or path, epic, sprints, original.root)]
     if original.kind is CfnDocument.DUMP:
@@ -73,7 +77,7 @@ def write(view: ExportedRun, originals: Mapping[str, bytes]) -> list[NativeFile]
     return files
 
 
-def _original(view: ExportedRun, originals: Mapping[str, bytes]) -> _Original | None:
+def find_original(view: ExportedRun, originals: Mapping[str, bytes]) -> Original | None:
     """Return the first document whose sprints are those of the run; None if there is none."""
     wanted = {task.id for _, task in view.plan.tasks()}
     for path, data in originals.items():
@@ -83,7 +87,7 @@ def _original(view: ExportedRun, originals: Mapping[str, bytes]) -> _Original | 
             model = READERS[kind](root)
             sprints = dict(zip(assemble_epic(model).ids, model.sprints, strict=True))
             if wanted <= sprints.keys():
-                return _Original(path if "/" in path else "", kind, root, model.name, sprints)
+                return Original(path if "/" in path else "", kind, root, model.name, sprints)
     return None
 
 
@@ -180,14 +184,14 @@ def _merged(before: Node, found: Mapping[str, Node]) -> Node:
     for key, record in found.items():
         old = before.get(key)
         if isinstance(old, str):
-            whole = _merged_record(object_in(key, old.encode()), record)
+            whole = merged_record(object_in(key, old.encode()), record)
             merged[key] = msgspec.json.encode(whole).decode()
         else:
-            merged[key] = _merged_record(node(old), record)
+            merged[key] = merged_record(node(old), record)
     return merged
 
 
-def _merged_record(before: Node, record: Node) -> Node:
+def merged_record(before: Node, record: Node) -> Node:
     """Return a record merged over the old one.
 
     What was in progress and has not begun here stays in progress.
@@ -208,7 +212,7 @@ def _merged_rows(before: object, rows: list[Node]) -> list[Node]:
     return [{**old.get(SPRINT_ID.text(row), {}), **row} for row in rows]
 
 
-def _epic_file(view: ExportedRun, original: _Original) -> Node:
+def _epic_file(view: ExportedRun, original: Original) -> Node:
     """Return the epic's own file with the current statuses of its sprints, its phases and the epic."""
     phases: dict[str, list[ClaimedStatus]] = {}
     for task, sprint in original.sprints.items():

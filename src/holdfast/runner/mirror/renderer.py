@@ -10,7 +10,8 @@ import msgspec
 from holdfast.core import events as ev
 from holdfast.core.event_codec import Recorded
 from holdfast.core.projection import Origin, RunRow, TaskRow
-from holdfast.formats.exported_run import ExportedRun, NativeFile, Times
+from holdfast.errors import HoldfastError
+from holdfast.formats.exported_run import ExportedRun, NativeFile, NativeRecord, Times
 from holdfast.formats.model import format_of
 from holdfast.formats.registry import System
 from holdfast.journal.protocol import JournalReader, StoredRun
@@ -38,6 +39,7 @@ class RunRenderer:
         self._tasks: dict[str, Times] = {}
         self._stages: dict[str, Times] = {}
         self._files: dict[str, tuple[str, ...]] = {}
+        self._published: dict[str, float] = {}
         self._origin: Origin | None = None
         self._originals: dict[str, bytes] | None = None
 
@@ -45,6 +47,16 @@ class RunRenderer:
         """Return the run in a system's own files, as it is at this moment."""
         stored = self._journal.load(self.run)
         return format_of(system).write(self._view(stored, system, live=live), self.originals(system))
+
+    def native_records(self, system: System, owner: str, *, live: bool) -> list[NativeRecord]:
+        """Return the run in the records that a system keeps in a server, as it is at this moment."""
+        server = format_of(system).server
+        if server is None:
+            raise HoldfastError(
+                f"{system} keeps its state in files, not in a server", "name a folder of the project"
+            )
+        stored = self._journal.load(self.run)
+        return server.write(self._view(stored, system, live=live), self.originals(system), owner)
 
     def originals(self, system: System) -> dict[str, bytes]:
         """Return the files that the run was adopted from, the state file first; none if it came from elsewhere."""
@@ -73,6 +85,7 @@ class RunRenderer:
             task_times=dict(self._tasks),
             stage_times=dict(self._stages),
             files=self._files_of(tasks.values(), row),
+            published=dict(self._published),
         )
 
     def _shown(self, task: TaskRow) -> TaskRow:
@@ -102,6 +115,8 @@ class RunRenderer:
             self._tasks[event.task] = Times(started=self._tasks[event.task].started, ended=at)
         elif isinstance(event, _REOPENS) and event.task in self._tasks:
             self._tasks[event.task] = Times(started=self._tasks[event.task].started)
+        elif isinstance(event, ev.InterfacePublished):
+            self._published[event.task] = at
         elif isinstance(event, ev.StageOpened):
             self._stages.setdefault(event.stage, Times(started=at))
         elif isinstance(event, ev.StageClosed):
