@@ -164,8 +164,12 @@ def _context(repo: Repository, branches: int) -> RunContext:
     row = RunRow(run=_RUN, goal="bench", plan_hash="", base=tip, branch=_QUEUE, tip=tip)
     rows = [TaskRow(id=name, attempt=1, latest=AttemptRow(head=repo.resolve(name))) for name in names]
     state = RunState(Plan(goal="bench", stages=(Stage(id="only", tasks=tasks),)), row, rows)
-    context = SimpleNamespace(repo=repo, state=state, require_lease=lambda: None, record=_record, run=_RUN)
+    context = SimpleNamespace(repo=repo, state=state, require_lease=_is_ours, record=_record, run=_RUN)
     return cast("RunContext", context)
+
+
+async def _is_ours() -> None:
+    """Nobody else lands here."""
 
 
 async def _record(_events: Sequence[ev.Event]) -> None:
