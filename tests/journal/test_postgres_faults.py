@@ -162,9 +162,9 @@ def test_an_append_whose_answer_was_lost_is_stored_once(
     with closing(PostgresJournal.open(address)) as journal:
         epoch = begin(journal)
         for _ in range(2):
-            journal._writers[RUN].last = 1  # the answer to an earlier one did not come
+            journal._owned[RUN].last = 1  # the answer to an earlier one did not come
             assert add(journal, epoch) == 2
-        journal._writers[RUN].last = 1
+        journal._owned[RUN].last = 1
         with pytest.raises(JournalError, match="lost events"):
             add(journal, epoch, 2)
     assert numbers(address) == [1, 2]

@@ -6,10 +6,8 @@ before it is acknowledged. `postgres_schema.py` explains the tables. AnswerRow b
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from typing import Self
 
@@ -30,7 +28,6 @@ from holdfast.journal.postgres_connection import (
 from holdfast.journal.postgres_errors import MISSING_TABLES, lost, refused
 from holdfast.journal.postgres_schema import CHANGED_MEANWHILE, MIGRATIONS, migration
 from holdfast.journal.protocol import (
-    Journal,
     JournalReader,
     StoredBytes,
     StoredEvents,
@@ -48,10 +45,10 @@ from holdfast.journal.protocol import (
     run_exists,
     run_held,
 )
+from holdfast.journal.server_journal import RunOwnership, ServerJournal, lock_name, new_fence
 
 _PAGE = 200
 _DRAFT = "draft"
-_LEASE_S = 30.0
 
 _OF_JOURNAL = (
     "FROM {s}.runs r JOIN {s}.journals j ON j.key = r.journal WHERE j.repository = $1 AND j.name = $2"
@@ -193,24 +190,12 @@ class PostgresReader(JournalReader):
             position = page[-1].first
 
 
-@dataclass(slots=True)
-class _Writer:
-    """What this object knows of a run whose epoch it took: the fence, and the last event's number."""
-
-    epoch: int
-    fence: str
-    last: int
-
-
-class PostgresJournal(PostgresReader, Journal):
+class PostgresJournal(PostgresReader, ServerJournal):
     """The journal opened for writing. One connection; each process and each thread that writes has its own."""
 
-    lease_s = _LEASE_S
-
     def __init__(self, address: JournalAddress, journal: str = "") -> None:
-        Journal.__init__(self)
+        ServerJournal.__init__(self)
         PostgresReader.__init__(self, address, journal)
-        self._writers: dict[str, _Writer] = {}
 
     @classmethod
     def open(cls, address: JournalAddress) -> Self:
@@ -256,37 +241,34 @@ class PostgresJournal(PostgresReader, Journal):
 
     def take_epoch(self, run: str, by: Holder | None = None, *, hold: bool = False) -> int:
         """Raise the run's epoch and return it. Raises LeaseHeldError if the lease of another is alive."""
-        fence = secrets.token_hex(16)
+        fence = new_fence()
         holder = msgspec.json.encode(by or Holder()) if hold else None
-        lock = f"{by.boot_id} {by.lock}" if by is not None and by.lock else ""
-        values = (*self._journal, run, fence, holder, lock, float(self.lease_s or _LEASE_S))
+        values = (*self._journal, run, fence, holder, lock_name(by), float(self.lease_s))
         standing, epoch, last, held_by, left_s = self._call(_TAKE_EPOCH, *values)[0]
         if standing == "missing":
             raise no_such_run(run)
         if standing == "held":
             raise run_held(run, _decoded_holder(self.name, held_by), left_s)
-        self._writers[run] = _Writer(epoch, fence, last)
-        taken: int = epoch
-        return taken
+        return self._own(run, epoch, fence, last)
 
     def renew(self, run: str, epoch: int) -> None:
         """Hold the run for another `lease_s`, also after its end if nobody took it. Raises LeaseLostError if one did."""
-        writer = self._writer(run, epoch)
-        values = (*self._journal, run, epoch, writer.fence, float(self.lease_s or _LEASE_S))
+        writer = self._ownership(run, epoch)
+        values = (*self._journal, run, epoch, writer.fence, float(self.lease_s))
         self._require_ours(run, writer, self._call(_RENEW, *values)[0][0])
 
     def release(self, run: str, epoch: int) -> None:
         """End our lease. Does nothing if it is not ours any more."""
-        self._call(_RELEASE, *self._journal, run, epoch, self._writer(run, epoch).fence)
+        self._call(_RELEASE, *self._journal, run, epoch, self._ownership(run, epoch).fence)
 
     def remove_run(self, run: str, epoch: int) -> None:
         """Forget a run: its events, its rows, and its plan unless another run has the same."""
-        writer = self._writer(run, epoch)
+        writer = self._ownership(run, epoch)
         standing = self._call(_REMOVE, *self._journal, self._channel, run, epoch, writer.fence)[0][0]
         # An earlier call may have removed it, and its answer was lost: nobody else could, the fence is ours.
         if not (standing == "missing" and writer.fence):
             self._require_ours(run, writer, standing)
-        del self._writers[run]
+        self._owned.pop(run, None)
 
     def confirm_plan(self, plan_hash: str, at: float) -> None:
         """Remember that the user agreed to run this plan's commands. Idempotent."""
@@ -311,8 +293,8 @@ class PostgresJournal(PostgresReader, Journal):
         at: float,
         plan: tuple[str, bytes] | None,
     ) -> int:
-        writer = self._writer(run, epoch)
-        digest = sha256(f"{writer.fence} {writer.last} ".encode() + events).digest()
+        writer = self._ownership(run, epoch)
+        digest = bytes.fromhex(writer.digest(events))
         written = (events, count, row, *_columns(tasks), float(at))
         amended = (None, None, None) if plan is None else (plan[0], first_plan_of(row), plan[1])
         values = (run, epoch, writer.fence, writer.last, digest, *written, *amended)
@@ -335,12 +317,7 @@ class PostgresJournal(PostgresReader, Journal):
         refuse_volatile(self.name, state.durability, is_accepted=self._address.accept_volatile)
         self._state = state
 
-    def _writer(self, run: str, epoch: int) -> _Writer:
-        """Return what we know of a run of this epoch. A fence that no run has is that of an epoch which we did not take."""
-        writer = self._writers.get(run)
-        return writer if writer is not None and writer.epoch == epoch else _Writer(epoch, "", 0)
-
-    def _require_ours(self, run: str, writer: _Writer, standing: str) -> None:
+    def _require_ours(self, run: str, writer: RunOwnership, standing: str) -> None:
         """Raise unless the run is there, as we left it, and ours."""
         if standing == "ours":
             return

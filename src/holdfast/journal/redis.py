@@ -8,12 +8,9 @@ back to an older state is noticed. Connections and their errors are in `redis_co
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, Self
 
 import msgspec
@@ -24,7 +21,6 @@ from holdfast.journal.address import JournalAddress
 from holdfast.journal.lease import Holder
 from holdfast.journal.protocol import (
     REBUILD,
-    Journal,
     JournalReader,
     StoredBytes,
     StoredEvents,
@@ -42,21 +38,10 @@ from holdfast.journal.protocol import (
 )
 from holdfast.journal.redis_connection import CommandRefusedError, RedisConnection
 from holdfast.journal.redis_durability import RedisServer, refuse_volatile
+from holdfast.journal.server_journal import ServerJournal, lock_name, new_fence
 
 _PAGE = 200
-_LEASE_S = 30.0
 _LOOK_S = 0.2
-_NOBODY = ""
-"""The fence of who took no epoch. No run has it."""
-
-
-@dataclass(slots=True)
-class _Ownership:
-    """What a writer shows with every call for a run: what it got when it took the run, and the last number it knows."""
-
-    epoch: int
-    fence: str
-    last: int
 
 
 class RedisReader(JournalReader):
@@ -209,16 +194,13 @@ class RedisWatch:
             self._is_permitted = False
 
 
-class RedisJournal(RedisReader, Journal):
+class RedisJournal(RedisReader, ServerJournal):
     """The journal opened for writing."""
-
-    lease_s: float = _LEASE_S
 
     def __init__(self, address: JournalAddress, part: str = "") -> None:
         """Connect. Raises JournalError if the server is too old, a replica, or may forget what it acknowledged."""
-        Journal.__init__(self)
+        ServerJournal.__init__(self)
         RedisReader.__init__(self, address, part)
-        self._owned: dict[str, _Ownership] = {}
         with closed_on_error(self):
             server = RedisServer.ask(self._connection)
             server.require_usable()
@@ -263,18 +245,17 @@ class RedisJournal(RedisReader, Journal):
 
     def take_epoch(self, run: str, by: Holder | None = None, *, hold: bool = False) -> int:
         """Raise the run's epoch and return it. Raises LeaseHeldError if another holds the run and may be alive."""
-        fence = secrets.token_hex(16)
+        fence = new_fence()
         holder = msgspec.json.encode(by) if by is not None and hold else b""
-        lock = f"{by.boot_id} {by.lock}" if by is not None and by.lock else ""
-        word, answer = self._run(scripts.TAKE_EPOCH, run, (run, fence, holder, lock, self._lease_ms()))
+        values = (run, fence, holder, lock_name(by), self._lease_ms())
+        word, answer = self._run(scripts.TAKE_EPOCH, run, values)
         if word == b"missing":
             raise no_such_run(run)
         if word == b"held":
             with decoding(self.name):
                 raise run_held(run, msgspec.json.decode(answer[0], type=Holder), answer[1] / 1000)
         epoch, last = answer
-        self._owned[run] = _Ownership(epoch, fence, last)
-        return int(epoch)
+        return self._own(run, int(epoch), fence, int(last))
 
     def renew(self, run: str, epoch: int) -> None:
         """Hold the run for another `lease_s`. Raises LeaseLostError if another runner took it over."""
@@ -312,7 +293,7 @@ class RedisJournal(RedisReader, Journal):
         plan: tuple[str, bytes] | None,
     ) -> int:
         owned = self._ownership(run, epoch)
-        digest = sha256(f"{owned.fence} {owned.last} ".encode() + events).hexdigest()
+        digest = owned.digest(events)
         amended = ("", b"", "") if plan is None else (*plan, first_plan_of(row))
         rows = [value for task in tasks for value in task]
         head = (run, epoch, owned.fence, owned.last, digest, count, repr(at), events, row)
@@ -330,11 +311,6 @@ class RedisJournal(RedisReader, Journal):
         if word == b"missing":
             raise no_such_run(run)
         return answer
-
-    def _ownership(self, run: str, epoch: int) -> _Ownership:
-        """Return what we show for an epoch of a run. For one that we did not take, it is refused."""
-        owned = self._owned.get(run)
-        return owned if owned is not None and owned.epoch == epoch else _Ownership(epoch, _NOBODY, 0)
 
     def _lease_ms(self) -> int:
         return round(self.lease_s * 1000)
