@@ -14,8 +14,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import count, pairwise
 from math import inf
 from pathlib import Path
 
@@ -242,10 +242,15 @@ class Workload:
             if line.endswith(b"\n")
         ]
 
-    def disturb(self, dice: random.Random, rounds: int) -> None:
-        """Bring faults upon the writers, one after the other, and let them get on in between."""
+    def disturb(self, dice: random.Random, rounds: int, wanted: Collection[tuple[str, str]]) -> None:
+        """Bring faults upon the writers, one after the other, and let them get on in between.
+
+        It goes on until every wanted outcome of a call was seen: which faults meet which calls is a matter of time.
+        """
         self.await_progress(20)
-        for _ in range(rounds):
+        for number in count():
+            if number >= rounds and {(one.kind, one.outcome) for one in self.history()} >= set(wanted):
+                return
             at = dice.randrange(len(self._relays))
             fault = dice.choice([None, *(fault for fault in NetworkFault if fault is not NetworkFault.NONE)])
             self._begin(at, fault)
