@@ -7,7 +7,7 @@ import subprocess
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from holdfast.errors import HoldfastError, JournalError, StoreUnavailableError
 from holdfast.journal import open_journal, open_reader
 from holdfast.journal.address import JournalAddress
 from holdfast.journal.protocol import Journal
+from holdfast.journal.records_server import RecordsServer
 from holdfast.journal.redis import RedisJournal
 from holdfast.journal.redis_connection import RedisEndpoint
 from tests.contract.journals import RUN, begin, run_row
@@ -271,3 +272,69 @@ def test_sentinels_that_do_not_know_the_service_are_an_outage(
     assert isinstance(error, StoreUnavailableError)
     with pytest.raises(JournalError, match="refuses the user name or the password"):
         open_journal(JournalAddress(f"redis+sentinel://:no@127.0.0.1:{sentinel.port}/ours", "r"))
+
+
+def test_a_port_that_is_no_number_is_told() -> None:
+    """It would be looked for as a part of the host's name."""
+    with pytest.raises(HoldfastError, match="a host or a port that cannot be"):
+        RedisEndpoint.of(JournalAddress("redis://localhost:port/0", "r"))
+
+
+def test_a_user_who_lost_the_right_to_write_is_told_which_rights_it_needs(
+    start: Callable[..., RedisServerProcess],
+) -> None:
+    """The records are sound: nobody is sent to make them anew."""
+    server = start()
+    with closing(open_journal(JournalAddress(server.url, "r"))) as journal, server.client() as client:
+        epoch = begin(journal)
+        client.execute_command("ACL", "SETUSER", "default", "-@write")
+        with pytest.raises(JournalError, match="does not permit it") as refused:
+            journal.append(RUN, epoch, [ev.StopRequested()], run_row(), [], 101.0)
+    assert "+@write" in refused.value.hint
+
+
+@pytest.mark.parametrize("scheme", ["redis", "redis+sentinel"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"+OK\r\n",
+        b":5\r\n",
+        b"*0\r\n",
+        b"*1\r\n$2\r\nok\r\n",
+        b"*2\r\n$2\r\nok\r\n:5\r\n",
+        b"*1\r\n" * 9_999 + b":1\r\n",
+        b"$99999999999999\r\n",
+        b"$-7\r\n",
+    ],
+    ids=["word", "number", "nothing", "list", "list with a number", "nested", "huge", "below zero"],
+)
+def test_a_server_whose_answers_make_no_sense_is_said_to_be_none(scheme: str, answer: bytes) -> None:
+    """Whatever it answers, there is an error with a way out, also where records of another system are looked for."""
+    with _answering(answer) as port:
+        url = f"{scheme}://127.0.0.1:{port}/0" if scheme == "redis" else f"{scheme}://127.0.0.1:{port}/ours"
+        for use in (
+            lambda: open_reader(JournalAddress(url, "r")).runs(),
+            lambda: list(RecordsServer(url).read("*")),
+        ):
+            with pytest.raises(HoldfastError) as caught:
+                use()
+            assert caught.value.hint
+
+
+@contextmanager
+def _answering(answer: bytes) -> Iterator[int]:
+    """Listen, and give everyone the same answer to everything."""
+
+    def serve(client: socket.socket) -> None:
+        with client, suppress(OSError):
+            while client.recv(65536):
+                client.sendall(answer)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listening.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=accept, daemon=True).start()
+        yield listening.getsockname()[1]

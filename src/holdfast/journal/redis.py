@@ -8,6 +8,7 @@ back to an older state is noticed. Connections and their errors are in `redis_co
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -18,30 +19,33 @@ import msgspec
 from holdfast.errors import JournalError, StoreUnavailableError
 from holdfast.journal import redis_scripts as scripts
 from holdfast.journal.address import JournalAddress
-from holdfast.journal.lease import Holder
-from holdfast.journal.protocol import (
+from holdfast.journal.journal_errors import (
     REBUILD,
-    JournalReader,
-    StoredBytes,
-    StoredEvents,
-    StoredListing,
-    StoredOverview,
-    StoreDurability,
     decoding,
     events_lost,
-    first_plan_of,
     lease_lost,
     no_plan,
     no_such_run,
     run_exists,
     run_held,
 )
+from holdfast.journal.lease import Holder
+from holdfast.journal.protocol import (
+    JournalReader,
+    StoredBytes,
+    StoredEvents,
+    StoredListing,
+    StoredOverview,
+    StoreDurability,
+    first_plan_of,
+)
 from holdfast.journal.redis_connection import CommandRefusedError, RedisConnection
 from holdfast.journal.redis_durability import RedisServer, refuse_volatile
-from holdfast.journal.server_journal import ServerJournal, lock_name, new_fence
+from holdfast.journal.server_journal import LONGEST_LEASE_S, ServerJournal, lock_name, new_fence
 
 _PAGE = 200
 _LOOK_S = 0.2
+_LONGEST_MS = round(LONGEST_LEASE_S * 1000)
 
 
 class RedisReader(JournalReader):
@@ -62,7 +66,7 @@ class RedisReader(JournalReader):
 
     def holder(self, run: str) -> Holder | None:
         """Return who holds the run's lease in the store."""
-        (stored,) = self._ask(scripts.HOLDER, run=run)
+        (stored,) = self._ask(scripts.HOLDER, _LONGEST_MS, run=run)
         with decoding(self.name):
             return msgspec.json.decode(stored, type=Holder) if stored else None
 
@@ -80,6 +84,12 @@ class RedisReader(JournalReader):
         RedisServer.ask(self._connection).require_usable()
         self._run_ids()
 
+    def refuse_newer(self) -> None:
+        """Raise JournalError if a newer Holdfast wrote the journal: it is not damaged, and not ours to replace."""
+        (version,) = self._connection.run_script(scripts.FORMAT_FOUND, self._keys(), ())[1:]
+        if _is_newer(version):
+            raise self._strange_format(version)
+
     def clear(self) -> None:
         """Make the journal an empty one."""
         self._ask(scripts.CLEAR)
@@ -93,10 +103,11 @@ class RedisReader(JournalReader):
         return RedisWatch(RedisConnection(self._address), f"{self._base}changes")
 
     def _run_ids(self) -> Iterable[str]:
-        return [run.decode() for run in self._ask(scripts.RUN_IDS)[0]]
+        with decoding(self.name):
+            return [run.decode() for run in self._ask(scripts.RUN_IDS)[0]]
 
     def _listings(self) -> list[StoredListing]:
-        return [self._listing(found) for found in self._ask(scripts.LISTINGS)[0]]
+        return [self._listing(found[1:], found[0].decode()) for found in self._ask(scripts.LISTINGS)[0]]
 
     def _overview(self) -> StoredOverview:
         plans, tasks = self._ask(scripts.OVERVIEW)
@@ -107,16 +118,17 @@ class RedisReader(JournalReader):
     def _stored(self, run: str) -> StoredBytes:
         stored, plan, first_plan, tasks = self._ask(scripts.STORED_RUN, run=run)
         if plan is None or first_plan is None:
-            raise no_plan(stored[4 if plan is None else 5].decode())
+            raise no_plan((stored[4 if plan is None else 5] or b"").decode())
         placed = sorted(zip(map(int, tasks[::2]), tasks[1::2], strict=True))
-        return StoredBytes(self._listing(stored[:4]), plan, [body for _, body in placed], first_plan)
+        return StoredBytes(self._listing(stored[:4], run), plan, [body for _, body in placed], first_plan)
 
     def _stored_events(self, run: str, after: int, upto: int | None) -> Iterator[StoredEvents]:
         """Yield a page at a time, so that a slow reader needs little memory, here and in the server."""
         first, end = after + 1, "+" if upto is None else f"{upto}-0"
         while True:
             (page,) = self._ask(scripts.EVENTS, first, end, _PAGE, run=run)
-            appends = [_append_of(entry) for entry in page]
+            with decoding(self.name):
+                appends = [_append_of(entry) for entry in page]
             yield from (append for append in appends if append.first >= first or first == after + 1)
             if len(page) < _PAGE:
                 return
@@ -128,11 +140,11 @@ class RedisReader(JournalReader):
             raise no_plan(plan_hash)
         return body
 
-    def _listing(self, found: Sequence[bytes | None]) -> StoredListing:
+    def _listing(self, found: Sequence[bytes | None], run: str) -> StoredListing:
         row, started_at, updated_at, last = found
         if row is None or started_at is None or updated_at is None or last is None:
             raise JournalError(f"{self.name}: the record of a run is not whole", REBUILD)
-        return StoredListing(row, float(started_at), float(updated_at), int(last))
+        return StoredListing(row, float(started_at), float(updated_at), int(last), run)
 
     def _ask(self, script: str, *values: str | bytes | int, run: str = "") -> list[Any]:
         """Run a script and return its answer. Raises JournalError if there is no such run."""
@@ -143,14 +155,20 @@ class RedisReader(JournalReader):
 
     def _run(self, script: str, run: str, values: Sequence[str | bytes | int]) -> tuple[bytes, list[Any]]:
         """Run a script and return how it went, and its answer. Raises JournalError if the journal is of a newer version."""
-        keys = [self._base + key.format(run=run) for key in scripts.KEYS_OF_A_RUN]
-        word, *answer = self._connection.run_script(script, keys, values)
+        said = self._connection.run_script(script, self._keys(run), values)
+        with self._connection.understanding():
+            word, *answer = said
+            if not isinstance(word, bytes):
+                raise TypeError(word)
         if word == b"format":
             raise self._strange_format(answer[0])
         return word, answer
 
+    def _keys(self, run: str = "") -> list[str]:
+        return [self._base + key.format(run=run) for key in scripts.KEYS_OF_A_RUN]
+
     def _strange_format(self, version: bytes) -> JournalError:
-        if version.isdigit() and int(version) > scripts.FORMAT:
+        if _is_newer(version):
             return JournalError(
                 f"{self.name} was written by a newer Holdfast", "use that version, or a newer one"
             )
@@ -225,6 +243,8 @@ class RedisJournal(RedisReader, ServerJournal):
     @classmethod
     def open_draft(cls, address: JournalAddress) -> Self:
         """Open an empty journal that will replace the one there. A draft from an earlier try is dropped."""
+        with closing(RedisReader(address)) as present:
+            present.refuse_newer()
         draft = cls(address, _DRAFT)
         with closed_on_error(draft):
             draft.clear()
@@ -247,13 +267,13 @@ class RedisJournal(RedisReader, ServerJournal):
         """Raise the run's epoch and return it. Raises LeaseHeldError if another holds the run and may be alive."""
         fence = new_fence()
         holder = msgspec.json.encode(by) if by is not None and hold else b""
-        values = (run, fence, holder, lock_name(by), self._lease_ms())
+        values = (run, fence, holder, lock_name(by), self._lease_ms(), _LONGEST_MS)
         word, answer = self._run(scripts.TAKE_EPOCH, run, values)
         if word == b"missing":
             raise no_such_run(run)
         if word == b"held":
             with decoding(self.name):
-                raise run_held(run, msgspec.json.decode(answer[0], type=Holder), answer[1] / 1000)
+                raise run_held(run, msgspec.json.decode(answer[0] or b"{}", type=Holder), answer[1] / 1000)
         epoch, last = answer
         return self._own(run, int(epoch), fence, int(last))
 
@@ -329,8 +349,12 @@ def closed_on_error(journal: RedisReader) -> Iterator[None]:
 _DRAFT = "draft:"
 
 
+def _is_newer(version: bytes) -> bool:
+    return re.fullmatch(rb"[0-9]{1,9}", version) is not None and int(version) > scripts.FORMAT
+
+
 def _append_of(entry: tuple[bytes, Sequence[bytes]]) -> StoredEvents:
     """Return an entry of a stream as what was appended."""
     name, fields = entry
     values: Mapping[bytes, bytes] = dict(zip(fields[::2], fields[1::2], strict=True))
-    return StoredEvents(int(name.partition(b"-")[0]), float(values[b"at"]), values[b"body"])
+    return StoredEvents(int(name.partition(b"-")[0]), float(values.get(b"at", b"")), values.get(b"body", b""))

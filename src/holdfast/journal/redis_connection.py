@@ -1,13 +1,13 @@
 """One connection to a Redis or Valkey server: where it is, how it is made again, and what its errors mean.
 
-The client library is used as far as one connection goes: no pool, and no retries behind our back. What is stored is in `redis.py`.
+One connection, no pool, and no retries behind our back: only the journal knows what may be repeated. The protocol is in
+`redis_socket.py`, what is stored in `redis.py`.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,17 +19,42 @@ from urllib.parse import SplitResult, parse_qsl, unquote
 from holdfast.errors import JournalError, StoreUnavailableError, quoted
 from holdfast.journal.address import JournalAddress, split_url
 from holdfast.journal.redis_scripts import digest_of, only_reads
+from holdfast.journal.redis_socket import RedisAnswerError, RedisSocket, StrangeAnswerError, Word
 
-_CONNECT_S = 5.0
-_ANSWER_S = 5.0
-_KEEPALIVE = {socket.TCP_KEEPIDLE: 10, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 3}
 _PORT, _SENTINEL_PORT = 6379, 26379
 _PREFIX = "holdfast"
 _TLS_OPTIONS = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs")
 _OPTIONS = {"prefix", "db", "sentinel_username", "sentinel_password", *_TLS_OPTIONS}
 _TLS_SCHEMES = {"rediss", "valkeys"}
-_PASSING = re.compile(r"MISCONF|NOREPLICAS|BUSY|TRYAGAIN|UNBLOCKED|max number of clients", re.IGNORECASE)
+_WRONG_LOGIN = {"NOAUTH", "WRONGPASS"}
+_NO_LOGIN = re.compile("AUTH.* without any password|no password is set|invalid password", re.IGNORECASE)
+_CLUSTER = {"MOVED", "ASK", "CROSSSLOT"}
+_PASSING = {
+    "READONLY",
+    "OOM",
+    "LOADING",
+    "MASTERDOWN",
+    "CLUSTERDOWN",
+    "TRYAGAIN",
+    "MISCONF",
+    "NOREPLICAS",
+    "BUSY",
+    "UNBLOCKED",
+}
 """Refusals of a server that an administrator or a moment may cure: a full disk, too few replicas, a long script."""
+_DOWN = {"s_down", "o_down", "disconnected"}
+"""What a Sentinel says of a server that is not to be used."""
+
+_MESSAGES_MAX = 1000
+"""How many messages are taken together. Each only says that something may have changed."""
+
+_OTHER_SHAPE = (TypeError, ValueError, AttributeError, LookupError, RecursionError)
+"""What reading an answer raises if it is not of the shape that a Redis server gives."""
+
+_DAMAGE = re.compile(
+    r"attempt to .* script: |not an integer script: |equal or smaller than the target|must be strings or integers"
+)
+"""What a script of ours says about a record that it did not write."""
 
 
 class CommandRefusedError(JournalError):
@@ -123,162 +148,171 @@ class RedisConnection:
     def __init__(self, address: JournalAddress) -> None:
         self.endpoint = RedisEndpoint.of(address)
         self.name = f"store {address}"
-        self._connection: Any = None
+        self._socket: RedisSocket | None = None
         self._pid = 0
         self._lock = Lock()
-        try:
-            import redis  # heavy, and only who has such a store needs it
-        except ImportError as error:
-            raise JournalError(
-                "a journal in Redis needs the package redis, which is not installed",
-                "pip install 'holdfast[redis]'",
-            ) from error
-        self._library: Any = redis
 
     def __repr__(self) -> str:
         return f"RedisConnection({self.name})"
 
-    def call(self, *words: str | bytes | int) -> Any:
+    def call(self, *words: Word) -> Any:
         """Send one command and return the answer."""
         with self._lock, self._explained():
-            return self._exchange(words)
+            return self._connected().exchange(words)
 
-    def run_script(self, script: str, keys: Sequence[str], values: Sequence[str | bytes | int]) -> Any:
+    def run_script(self, script: str, keys: Sequence[str], values: Sequence[Word]) -> Any:
         """Run a script on the server. One that only reads is repeated if a connection of an earlier call was lost."""
         with self._lock, self._explained():
-            had_connection = self._connection is not None
+            had_connection = self._socket is not None
             try:
                 return self._evaluate(script, keys, values)
-            except self._library.exceptions.ConnectionError:
+            except ConnectionError:
                 if not (had_connection and only_reads(script)):
                     raise
                 self.close()
             return self._evaluate(script, keys, values)
 
-    def _evaluate(self, script: str, keys: Sequence[str], values: Sequence[str | bytes | int]) -> Any:
+    def _evaluate(self, script: str, keys: Sequence[str], values: Sequence[Word]) -> Any:
         """Run a script. It is sent only if the server does not have it yet."""
+        connected = self._connected()
         try:
-            return self._exchange(("EVALSHA", digest_of(script), len(keys), *keys, *values))
-        except self._library.exceptions.NoScriptError:
-            return self._exchange(("EVAL", script, len(keys), *keys, *values))
+            return connected.exchange(("EVALSHA", digest_of(script), len(keys), *keys, *values))
+        except RedisAnswerError as error:
+            if error.code != "NOSCRIPT":
+                raise
+        return connected.exchange(("EVAL", script, len(keys), *keys, *values))
 
     def wait_for_message(self, timeout_s: float) -> bool:
-        """Tell whether a message came within a time. All that are there are taken together."""
+        """Tell whether a message came within a time. Those that are there are taken together, so far as they have an end."""
         with self._lock, self._explained():
-            connection = self._connected()
-            heard = bool(connection.can_read(timeout_s))
-            while heard and connection.can_read(0):
-                connection.read_response()
+            connected = self._connected()
+            heard = connected.can_read(timeout_s)
+            for _ in range(_MESSAGES_MAX):
+                if not (heard and connected.can_read(0)):
+                    break
+                connected.answer()
             return heard
+
+    @contextmanager
+    def understanding(self) -> Iterator[None]:
+        """Turn the surprise at an answer of another shape into our error: what answers there is no Redis server."""
+        try:
+            yield
+        except _OTHER_SHAPE as error:
+            self.close()
+            raise self._no_redis(type(error).__name__) from None
 
     def close(self) -> None:
         """Close it. The next call makes another one. Idempotent."""
-        if self._connection is not None:
-            self._connection.disconnect()
-            self._connection = None
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
-    def _exchange(self, words: Sequence[str | bytes | int]) -> Any:
-        connection = self._connected()
-        connection.send_packed_command([_packed(words)])
-        return connection.read_response()
-
-    def _connected(self) -> Any:
+    def _connected(self) -> RedisSocket:
         """Return the connection; after a fork, another one than that of the parent process."""
-        if self._connection is None or self._pid != os.getpid():
-            self._connection, self._pid = self._connect(), os.getpid()
-        return self._connection
+        if self._socket is None or self._pid != os.getpid():
+            self._socket, self._pid = self._connect(), os.getpid()
+        return self._socket
 
-    def _connect(self) -> Any:
-        endpoint, kinds = self.endpoint, self._library.connection
-        options: dict[str, Any] = {
-            "db": endpoint.db,
-            "username": endpoint.username,
-            "password": endpoint.password,
-            "protocol": 2,
-            **self._timeouts(),
-        }
+    def _connect(self) -> RedisSocket:
+        endpoint = self.endpoint
         if endpoint.socket_path:
-            connection = kinds.UnixDomainSocketConnection(path=endpoint.socket_path, **options)
+            connected = RedisSocket.to_path(endpoint.socket_path)
         else:
             host, port = self._primary() if endpoint.service else endpoint.hosts[0]
-            kind = kinds.Connection if endpoint.tls is None else kinds.SSLConnection
-            options |= {
-                "socket_keepalive": True,
-                "socket_keepalive_options": _KEEPALIVE,
-                **(endpoint.tls or {}),
-            }
-            connection = kind(host=host, port=port, **options)
-        connection.connect()
-        return connection
+            connected = RedisSocket.to_host(host, port, endpoint.tls)
+        try:
+            connected.log_in(endpoint.username, endpoint.password, endpoint.db)
+        except BaseException:
+            connected.close()
+            raise
+        return connected
 
     def _primary(self) -> tuple[str, int]:
         """Ask the Sentinels where the server is now; with TLS, if the server has it."""
-        tls = {} if self.endpoint.tls is None else {"ssl": True, **self.endpoint.tls}
-        options = {**self.endpoint.sentinel_login, **tls, **self._timeouts(), "protocol": 2}
-        sentinels = self._library.sentinel.Sentinel(list(self.endpoint.hosts), sentinel_kwargs=options)
-        try:
-            host, port = sentinels.discover_master(self.endpoint.service)
-        finally:
-            for sentinel in sentinels.sentinels:
-                sentinel.close()
-        return str(host), int(port)
+        failures = []
+        for host, port in self.endpoint.hosts:
+            try:
+                told = self._told_by_sentinel(host, port)
+            except (OSError, RedisAnswerError) as error:
+                failures.append(f"{host}:{port}: {error}")
+                continue
+            if not _DOWN.intersection(told["flags"].split(",")):
+                return told["ip"], int(told["port"])
+            failures.append(f"{host}:{port}: it is down")
+        raise OSError(f"no Sentinel knows a server for {self.endpoint.service} ({'; '.join(failures)})")
 
-    def _timeouts(self) -> dict[str, Any]:
-        none = self._library.retry.Retry(self._library.backoff.NoBackoff(), 0)
-        return {"socket_timeout": _ANSWER_S, "socket_connect_timeout": _CONNECT_S, "retry": none}
+    def _told_by_sentinel(self, host: str, port: int) -> dict[str, str]:
+        """Return what a Sentinel knows about the server: `ip`, `port`, `flags` and more."""
+        sentinel, login = RedisSocket.to_host(host, port, self.endpoint.tls), self.endpoint.sentinel_login
+        try:
+            sentinel.log_in(login.get("username"), login.get("password"))
+            told = [
+                word.decode() for word in sentinel.exchange(("SENTINEL", "MASTER", self.endpoint.service))
+            ]
+        finally:
+            sentinel.close()
+        return dict(zip(told[::2], told[1::2], strict=True))
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn the library's errors into ours. Their text, which may repeat what we sent, goes without the password."""
-        errors = self._library.exceptions
+        """Turn errors of the socket into ours. Their text, which may repeat what we sent, goes without the password."""
         try:
             yield
-        except (errors.RedisError, OSError, ValueError) as error:
+        except (RedisAnswerError, OSError, ValueError) as error:
             told = self._translated(error)
-            if isinstance(told, StoreUnavailableError) or not isinstance(error, errors.ResponseError):
+            if isinstance(told, StoreUnavailableError) or not isinstance(error, RedisAnswerError):
                 self.close()
             raise told from None
+        except _OTHER_SHAPE as error:
+            # Answers of Sentinels are read here, too.
+            self.close()
+            raise self._no_redis(type(error).__name__) from None
 
     def _translated(self, error: Exception) -> JournalError:
-        errors, text = self._library.exceptions, self._without_password(str(error))
-        if isinstance(error, errors.AuthenticationError):
-            return JournalError(
-                f"{self.name} refuses the user name or the password: {text}",
-                "check both, and whether the server wants a user name at all",
-            )
-        if isinstance(error, errors.AuthorizationError | errors.NoPermissionError):
-            return CommandRefusedError(f"{self.name} does not permit it: {text}", self._rights())
-        if isinstance(error, errors.MovedError | errors.AskError | errors.ClusterCrossSlotError):
-            return is_cluster(self.name)
+        text = self._without_password(_text_of(error))
+        if isinstance(error, RedisAnswerError):
+            return self._refused(error.code, text)
         if re.search(r"\[SSL|CERTIFICATE|\bcertificate\b", text):
             return JournalError(
                 f"{self.name}: no secure connection: {text}",
                 "rediss:// is for servers with TLS; ?ssl_ca_certs=FILE names who signed the server's certificate",
             )
-        if isinstance(error, errors.InvalidResponse) or "Protocol Error" in text:
-            return JournalError(f"{self.name} does not answer as Redis does: {text}", _CHECK_ADDRESS)
-        passing = (
-            errors.ReadOnlyError,
-            errors.OutOfMemoryError,
-            errors.ClusterDownError,
-            errors.TryAgainError,
-        )
-        if isinstance(error, errors.ResponseError) and not isinstance(error, passing):
-            return self._refused(text)
-        if isinstance(error, (*passing, errors.BusyLoadingError)):
-            return StoreUnavailableError(f"{self.name} takes nothing now: {text}", _WAIT)
+        if isinstance(error, StrangeAnswerError):
+            return self._no_redis(text)
         return StoreUnavailableError(f"{self.name} does not answer: {text}", _CHECK_SERVER)
 
-    def _refused(self, text: str) -> JournalError:
+    def _no_redis(self, why: str) -> JournalError:
+        return JournalError(f"{self.name} does not answer as Redis does: {why}", _CHECK_ADDRESS)
+
+    def _refused(self, code: str, text: str) -> JournalError:
         """Return the error for an answer of the server that begins with ERR or with a code of its own."""
-        if _PASSING.match(text):
+        if code in _WRONG_LOGIN or _NO_LOGIN.search(text):
+            return JournalError(
+                f"{self.name} refuses the user name or the password: {text}",
+                "put the password into HOLDFAST_STORE_PASSWORD, and check the user in the address: redis://USER@host",
+            )
+        if code == "NOPERM":
+            return CommandRefusedError(f"{self.name} does not permit it: {text}", self._rights())
+        if code in _CLUSTER:
+            return is_cluster(self.name)
+        if code in _PASSING or text.startswith("max number of clients"):
             return StoreUnavailableError(f"{self.name} takes nothing now: {text}", _WAIT)
+        if "Protocol error" in text:
+            return self._no_redis(text)
         if "DB index" in text:
             return JournalError(f"{self.name} has no database {self.endpoint.db}", "databases begin at /0")
         if "WRONGTYPE" in text:
             return JournalError(
                 f"{self.name} holds keys below {self.endpoint.prefix}: that are not Holdfast's",
                 "choose another prefix: ?prefix=NAME; nothing was written",
+            )
+        if "executing the script can't" in text:
+            return CommandRefusedError(f"{self.name} does not permit it: {text}", self._rights())
+        if _DAMAGE.search(text):
+            damage = text.partition(" script: ")[0]
+            return JournalError(
+                f"{self.name} holds a record that is not as Holdfast wrote it: {damage}", _REPAIR
             )
         kind = CommandRefusedError if "unknown command" in text else JournalError
         return kind(f"{self.name} refuses it: {text}", _CHECK_ADDRESS)
@@ -297,13 +331,9 @@ class RedisConnection:
         return text.rstrip(".")
 
 
-def _packed(words: Sequence[str | bytes | int]) -> bytes:
-    """Return a command as it is sent. The library would send a large one in many pieces, and the server wake up for each."""
-    parts = [b"*%d\r\n" % len(words)]
-    for word in words:
-        body = word if isinstance(word, bytes) else str(word).encode()
-        parts += (b"$%d\r\n" % len(body), body, b"\r\n")
-    return b"".join(parts)
+def _text_of(error: Exception) -> str:
+    """Return what an error says, without a number that tells nobody anything."""
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def is_cluster(name: str) -> JournalError:
@@ -314,6 +344,7 @@ def is_cluster(name: str) -> JournalError:
     )
 
 
+_REPAIR = "nothing was written; `holdfast rebuild --yes` restores the journal from git, and keeps this one"
 _WAIT = "nothing is lost; run the command again when the server has recovered"
 _CHECK_SERVER = "is the server running, and is the address right (rediss:// with TLS, redis:// without)? Then run the command again"
 _CHECK_ADDRESS = "check the address: redis://host:port/database, rediss:// with TLS"

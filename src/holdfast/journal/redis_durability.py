@@ -32,8 +32,9 @@ class RedisServer:
         """Ask a server for its version, its role, and what it keeps."""
         info = _permitted(connection, "INFO")
         settings = _permitted(connection, "CONFIG", "GET", *_SETTINGS) if info else None
-        pairs = [item.decode(errors="replace") for item in settings] if isinstance(settings, list) else []
-        return cls(connection.name, _fields(info or b""), dict(zip(pairs[::2], pairs[1::2], strict=True)))
+        with connection.understanding():
+            pairs = [item.decode(errors="replace") for item in settings] if isinstance(settings, list) else []
+            return cls(connection.name, _fields(info or b""), dict(zip(pairs[::2], pairs[1::2], strict=True)))
 
     def require_usable(self) -> None:
         """Raise JournalError if no journal can be in this server, not even for reading."""

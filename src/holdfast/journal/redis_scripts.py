@@ -114,11 +114,15 @@ TAKE_EPOCH = (
     _WRITING
     + """
 -- `lock` is empty unless the caller has a lock of its machine: who has that of the holder knows that the holder is gone.
-local run, fence, holder, lock, lease_ms = unpack(ARGV)
+local run, fence, holder, lock, lease_ms, longest_ms = unpack(ARGV)
 if redis.call('EXISTS', RUN) == 0 then return {'missing'} end
 local held = redis.call('HMGET', RUN, 'lease_end', 'holder', 'lock')
 local now = now_ms()
-local left = tonumber(held[1]) - now
+local left = (tonumber(held[1]) or 0) - now
+if left > tonumber(longest_ms) then
+  left = tonumber(longest_ms)
+  redis.call('HSET', RUN, 'lease_end', string.format('%.0f', now + left))
+end
 if left > 0 and not (lock ~= '' and lock == held[3]) then return {'held', held[2], left} end
 local lease_end = 0
 if holder ~= '' then lease_end = now + tonumber(lease_ms) end
@@ -211,6 +215,16 @@ return {'ok'}
 
 IS_CONFIRMED = _READING + "return {'ok', redis.call('HEXISTS', CONFIRMED, ARGV[1])}"
 
+FORMAT_FOUND = (
+    _ONLY_READS
+    + _KEYS
+    + """
+local found = redis.pcall('GET', FORMAT)
+return {'ok', type(found) == 'string' and found or ''}
+"""
+)
+"""Return the version of the format, whatever it is; empty if there is none that can be read."""
+
 RUN_IDS = _READING + "return {'ok', redis.call('ZRANGE', RUNS, 0, -1)}"
 
 LISTINGS = (
@@ -218,7 +232,8 @@ LISTINGS = (
     + """
 local found = {}
 for _, run in ipairs(redis.call('ZRANGE', RUNS, 0, -1)) do
-  found[#found + 1] = redis.call('HMGET', BASE .. 'run:' .. run, 'row', 'started_at', 'updated_at', 'last_seq')
+  local row = redis.call('HMGET', BASE .. 'run:' .. run, 'row', 'started_at', 'updated_at', 'last_seq')
+  found[#found + 1] = {run, unpack(row)}
 end
 return {'ok', found}
 """
@@ -241,8 +256,8 @@ STORED_RUN = (
 if redis.call('EXISTS', RUN) == 0 then return {'missing'} end
 local run = redis.call('HMGET', RUN, 'row', 'started_at', 'updated_at', 'last_seq', 'plan', 'first_plan')
 local first = ''
-if run[6] ~= '' then first = redis.call('HGET', PLANS, run[6]) end
-return {'ok', run, redis.call('HGET', PLANS, run[5]), first, redis.call('HGETALL', TASKS)}
+if run[6] ~= '' then first = redis.call('HGET', PLANS, run[6] or '') end
+return {'ok', run, redis.call('HGET', PLANS, run[5] or ''), first, redis.call('HGETALL', TASKS)}
 """
 )
 
@@ -266,8 +281,9 @@ HOLDER = (
     + """
 local time = redis.call('TIME')
 local held = redis.call('HMGET', RUN, 'holder', 'lease_end')
-if (tonumber(held[2]) or 0) <= time[1] * 1000 + math.floor(time[2] / 1000) then return {'ok', ''} end
-return {'ok', held[1]}
+local left = (tonumber(held[2]) or 0) - (time[1] * 1000 + math.floor(time[2] / 1000))
+if left > 0 and left <= tonumber(ARGV[1]) then return {'ok', held[1]} end
+return {'ok', ''}
 """
 )
 
