@@ -69,6 +69,14 @@ class JournalError(HoldfastError):
     """The journal cannot be read or written; its bytes are kept as they are."""
 
 
+class EventsLostError(JournalError):
+    """The store no longer has what it acknowledged: it went back to an older state. Nothing was written on top of that."""
+
+
+class RunExistsError(JournalError):
+    """Somebody made a run of the same id first: the next number is free."""
+
+
 class JournalUnavailableError(JournalError):
     """The machine is in the way of the journal: its disk, its file system, or a process that keeps it locked."""
 
@@ -77,6 +85,12 @@ class JournalUnavailableError(JournalError):
 
 class StoreUnavailableError(JournalUnavailableError):
     """The server that keeps the journal does not answer, or not now. What it acknowledged is there; the same call may be repeated."""
+
+
+class LeftWaitingError(StoreUnavailableError):
+    """Somebody ended a runner while it waited for the server. Agents live on, and the run can be resumed."""
+
+    exit_code = ExitCode.INTERRUPTED
 
 
 class LeaseHeldError(HoldfastError):

@@ -129,6 +129,18 @@ def test_a_crashed_epic_is_found_in_the_server_and_its_keys_stay_as_they_are(
     assert _all_keys(server) == before
 
 
+def test_uncommitted_files_that_may_be_of_several_sprints_are_told(
+    server: RedisServerProcess, cli: Cli
+) -> None:
+    """None of them is taken for the work of one, nor is it passed over in silence."""
+    others = {f"sprint:{name}:state": {**SPRINT, "sprintId": name} for name in ("cart", "profile")}
+    _fill(server, **others)
+    write(cli.here / "src/basket.ts", "half of it")
+    findings = cli.json("adopt", server.url, "--dry-run", "--with-checkout")["findings"]
+    (told,) = [finding["sentence"] for finding in findings if finding["kind"] == "uncommitted"]
+    assert ("uncommitted file" in told, "cart" in told, "profile" in told) == (True, True, True), told
+
+
 def test_a_crashed_epic_is_carried_on_to_its_end(server: RedisServerProcess, cli: Cli) -> None:
     """The agent is told the place in the file where the work stopped, and the interface that others published."""
     _fill(server)

@@ -33,7 +33,8 @@ def test_runs_are_moved_to_a_server_continued_there_and_moved_back(
     (tmp_path / "yes").touch()
     assert cli("retry", "b").code == DONE
     assert cli("resume").code == DONE
-    assert cli("move", "--to", "sqlite").code == DONE
+    back = cli("move", "--to", "sqlite", HOLDFAST_STORE=url_of(kind))
+    assert (back.code, "HOLDFAST_STORE still names" in back.err) == (DONE, True), back
     assert not (cli.here / ".holdfast/store.json").exists()
     assert [(run["id"], run["status"]) for run in cli.json("list")] == [("01-try-it", "completed")]
     assert cli("doctor").code == DONE

@@ -85,6 +85,29 @@ def test_a_lease_that_ended_is_ours_again_if_nobody_took_it(two: tuple[Journal, 
     assert _append(one, epoch) == 2
 
 
+def test_a_lease_from_before_the_servers_clock_went_back_does_not_last_for_a_day(
+    two: tuple[Journal, Journal],
+) -> None:
+    """It ends a minute after somebody asked for the run. A holder that lives renews it meanwhile."""
+    one, other = two
+    one.lease_s = 86_400.0
+    epoch = one.take_epoch(RUN, HERE, hold=True)
+    assert other.holder(RUN) is None
+    with pytest.raises(LeaseHeldError, match="pid 7 on here") as refused:
+        other.take_epoch(RUN, THERE, hold=True)
+    assert "wait 60 s" in refused.value.hint
+    assert other.holder(RUN) == HERE
+    assert _append(one, epoch) == 2
+
+
+def test_a_holder_of_a_time_that_cannot_be_is_named_without_it(two: tuple[Journal, Journal]) -> None:
+    """Others may have written it."""
+    one, other = two
+    one.take_epoch(RUN, msgspec.structs.replace(HERE, since=1e300), hold=True)
+    with pytest.raises(LeaseHeldError, match="pid 7 on here"):
+        other.take_epoch(RUN, THERE, hold=True)
+
+
 @pytest.mark.parametrize("hold", [True, False])
 def test_who_has_the_lock_of_the_holder_takes_the_run_without_waiting(
     two: tuple[Journal, Journal], *, hold: bool

@@ -56,6 +56,14 @@ def test_a_landing_that_git_shows_is_believed_whatever_the_journal_says(upto: st
     assert state.row.tip == "a-merge1"
 
 
+def test_a_landing_that_only_the_user_vouches_for_is_recorded_as_such() -> None:
+    """The journal lost that it was prepared, and the user took the branch as it is: later that can be told."""
+    state = begin(plan((task("a"), task("b"))))
+    events = _recover(state, replace(_facts("a", "b"), foreign=("b-merge1",)))
+    kinds = [(type(event).__name__, getattr(event, "commit", "")) for event in events]
+    assert kinds == [("TaskLanded", "a-merge1"), ("BranchMoved", "b-merge1"), ("TaskLanded", "b-merge1")]
+
+
 def test_a_whole_run_is_rebuilt_from_git() -> None:
     """An empty journal and a branch full of landings: nothing of it is done again."""
     state = begin(plan((task("a"), task("b", "a")), (task("c"),)))

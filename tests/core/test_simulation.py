@@ -52,6 +52,7 @@ FAULTS_OF_THE_BRANCH = (
 NEVER_OTHERWISE = {
     "decide.py: '; '.join(obstacles(state, now)) was never False": "the last resort of a message",
     "reconcile.py: facts.branch.tip was never False": "only a preview sees a branch that is gone with its commit",
+    "reconcile.py: tip in facts.foreign was never True": "no simulated store loses what it acknowledged; `test_store_faults.py` has it",
     "provider_limits.py: new_wait was never True": "simulated agents end before; `test_provider_limits_in_outages.py` has it",
 }
 """Conditions that come out one way in any whole run, and why they are there."""

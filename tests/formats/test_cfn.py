@@ -232,6 +232,20 @@ def test_a_ready_interface_goes_to_those_who_wait_for_it() -> None:
     assert "POST /auth/login" in task.prompt
 
 
+def test_what_agents_worked_on_is_in_the_prompt_of_their_sprint() -> None:
+    """The records have no description: a new agent would get the bare name of the sprint."""
+    sprint = {
+        **RECORDS["sprint:catalog:state"],
+        "agents": [{"id": "coder-1", "task": "Filter products"}, {"id": "t"}],
+    }
+    agent = {**RECORDS["agent:coder-1:state"], "currentTask": "Write the catalog"}
+    prompt = _task(
+        _read({**RECORDS, "sprint:catalog:state": sprint, "agent:coder-1:state": agent}), "catalog"
+    ).prompt
+    assert prompt == "catalog\n\nWhat its agents worked on:\n- Filter products\n- Write the catalog"
+    assert _task(_read(RECORDS), "catalog").prompt == "catalog"
+
+
 def test_an_agents_record_tells_what_its_sprint_leaves_open() -> None:
     """The file, the line and the next part of the work are found in whichever record has them."""
     agent = {

@@ -60,6 +60,31 @@ def test_an_address_that_cannot_be_split_is_refused_without_showing_it() -> None
     assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        f"host=db password={SECRET}",
+        f"db:1?password={SECRET}",
+        f"postgresql:host=db password={SECRET}",
+        f"redis://:{SECRET}",
+        f"postgresql://me:{SECRET}",
+        f"redis://h:1,:{SECRET}/0",
+    ],
+)
+def test_what_is_no_address_is_refused_without_showing_it(given: str) -> None:
+    """Nobody knows where in it the password is."""
+    with pytest.raises(HoldfastError) as caught:
+        split_url(given)
+    assert SECRET not in "".join(traceback.format_exception(caught.value)).replace(given, "", 1)
+    assert SECRET not in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_the_password_of_a_key_is_not_that_of_the_server() -> None:
+    """So the one of the environment is still used."""
+    assert password_of("postgresql://h/db?sslpassword=x") == ""
+    assert password_of("postgresql://h/db?password=x&sslpassword=y") == "x"
+
+
 def test_a_password_is_taken_out_and_put_back() -> None:
     """What is stored is the address without it."""
     url = with_password("redis://u@h:1/0", "p@/x")

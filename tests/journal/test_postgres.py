@@ -85,7 +85,7 @@ def relations(server: PostgresServer) -> str:
 )
 def test_an_address_that_is_none_is_refused(tail: str) -> None:
     """What the library says about it may hold the password, so it is not repeated."""
-    check_refused(f"postgresql://me:{PASSWORD}@127.0.0.1{tail}", "understand|port|integer", "")
+    check_refused(f"postgresql://me:{PASSWORD}@127.0.0.1{tail}", "understand|port|integer", "", HoldfastError)
 
 
 def test_a_password_with_a_slash_is_refused_without_showing_it() -> None:

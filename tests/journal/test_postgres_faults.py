@@ -221,15 +221,8 @@ def test_who_waits_for_a_change_is_told_of_it(server: PostgresServer, address: J
 
 def test_a_full_disk_of_the_server_is_said_and_passes(server: PostgresServer, tmp_path: Path) -> None:
     """Nothing of the refused append is stored; once there is room, the same one is."""
-    tmp_path.chmod(0o755)
     with tiny_disk(tmp_path / "disk", 24) as disk:
-        for folder in (disk.root, *tmp_path.parents):
-            folder.chmod(folder.stat().st_mode | 0o055)
-        space = disk.root / "space"
-        space.mkdir()
-        owner = server.data.stat()
-        os.chown(space, owner.st_uid, owner.st_gid)
-        server.sql(f"CREATE TABLESPACE small LOCATION '{space}'")
+        server.make_tablespace("small", disk.root)
         server.sql(f"CREATE DATABASE tiny OWNER {USER} TABLESPACE small")
         address = JournalAddress(server.url.replace("/journal", "/tiny"), repository="r1")
         with closing(PostgresJournal.open(address)) as journal:
@@ -269,19 +262,12 @@ def _both(primary: PostgresServer, replica: PostgresServer) -> JournalAddress:
     return JournalAddress(url, repository="r1")
 
 
-def _catch_up(primary: PostgresServer, replica: PostgresServer) -> None:
-    """Wait until the replica has all that the primary has."""
-    position = primary.sql("SELECT pg_current_wal_lsn()")
-    has_it = f"SELECT pg_last_wal_replay_lsn() >= '{position}'"
-    eventually(lambda: replica.sql(has_it) == "t", "the replica has it")
-
-
 def test_after_a_failover_the_run_goes_on_at_the_new_primary(server: PostgresServer) -> None:
     """Until there is one, the store is unavailable. The replica had everything."""
     with server.replica() as replica, closing(PostgresJournal.open(_both(server, replica))) as journal:
         epoch = begin(journal)
         assert add(journal, epoch) == 2
-        _catch_up(server, replica)
+        replica.catch_up(server)
         server.kill()
         for _ in range(2):
             with pytest.raises(StoreUnavailableError):
@@ -295,7 +281,7 @@ def test_a_failover_that_lost_acknowledged_events_is_noticed(server: PostgresSer
     """The replica was behind: nothing is written on top of the gap."""
     with server.replica() as replica, closing(PostgresJournal.open(_both(server, replica))) as journal:
         epoch = begin(journal)
-        _catch_up(server, replica)
+        replica.catch_up(server)
         replica.shut_down()
         assert add(journal, epoch) == 2
         server.kill()

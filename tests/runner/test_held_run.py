@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from holdfast.core import events as ev
-from holdfast.errors import LeaseLostError, StoreUnavailableError
+from holdfast.errors import LeaseLostError, LeftWaitingError
 from holdfast.journal import open_journal
 from holdfast.journal.address import JournalAddress
 from holdfast.journal.lease import Holder
@@ -68,8 +68,9 @@ def test_who_is_to_end_does_not_wait(relayed: tuple[Journal, TcpRelay, Journal])
     held = HeldRun(journal, RUN, journal.take_epoch(RUN, HERE, hold=True))
     held.leaving.set()
     relay.set(NetworkFault.CUT)
-    with pytest.raises(StoreUnavailableError):
+    with pytest.raises(LeftWaitingError, match="ended while store") as caught:
         asyncio.run(_append(held))
+    assert (caught.value.exit_code, f"holdfast resume {RUN}" in caught.value.hint) == (130, True)
     assert len(list(direct.events(RUN))) == 1
 
 

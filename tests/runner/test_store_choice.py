@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
+from holdfast.agents.invocation import Invocation
 from holdfast.errors import HoldfastError, NeedsDecisionError
+from holdfast.fleet.protocol import LaunchKey
 from holdfast.journal.address import JournalAddress
 from holdfast.paths import StateDir
+from holdfast.redaction import redact
+from holdfast.runner.launch import workspace_launch
 from holdfast.runner.store_choice import (
     ACCEPT_VARIABLE,
     PASSWORD_VARIABLE,
@@ -99,17 +104,17 @@ def test_new_runs_do_not_go_into_a_second_store(state: StateDir) -> None:
     """The way out is to move them all."""
     remember_store(state, JournalAddress("redis://h:1/0", "id-of-it"))
     with pytest.raises(NeedsDecisionError, match="are in redis://h:1/0") as caught:
-        require_only_store(state, JournalAddress("redis://h:2/0", "id-of-it"), has_unfinished=lambda _: True)
+        require_only_store(state, JournalAddress("redis://h:2/0", "id-of-it"), has_runs=lambda _: True)
     assert "holdfast move --to redis://h:2/0" in caught.value.hint
 
 
-def test_a_repository_with_an_unfinished_run_in_its_file_goes_to_no_server(state: StateDir) -> None:
-    """One whose runs are over may."""
+def test_a_repository_with_runs_in_its_file_goes_to_no_server(state: StateDir) -> None:
+    """They would be hidden, finished or not: `move` takes them along. A file without runs hides nothing."""
     write(state.journal, "")
     server = JournalAddress("redis://h:2/0", "id-of-it")
     with pytest.raises(NeedsDecisionError):
-        require_only_store(state, server, has_unfinished=lambda _: True)
-    require_only_store(state, server, has_unfinished=lambda _: False)
+        require_only_store(state, server, has_runs=lambda _: True)
+    require_only_store(state, server, has_runs=lambda _: False)
 
 
 def test_a_repository_is_known_by_its_first_commit_in_every_clone(tmp_path: Path) -> None:
@@ -158,3 +163,47 @@ def test_a_wrong_address_is_named_with_the_way_out_and_nothing_is_made(
     assert (refused.code in (2, 3), said in refused.err) == (True, True), refused
     assert not (cli.here / ".holdfast/store.json").exists()
     assert cli.project.git("for-each-ref", "refs/holdfast", "refs/heads/holdfast") == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--store=redis://:topsecret@127.0.0.1:1/0", "list"),
+        ("--stor=redis://:topsecret@127.0.0.1:1/0", "list"),
+        ("list", "redis://:topsecret@127.0.0.1:1/0"),
+        ("run", "redis://:topsecret@127.0.0.1:1/0"),
+        ("list", "--", "--store", "redis://me:topsecret@127.0.0.1:1/0"),
+        ("list", "--store", "host=127.0.0.1 password=topsecret"),
+    ],
+)
+def test_a_password_in_the_wrong_place_is_not_repeated(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """The error is read by others: in the log of a CI, over a shoulder."""
+    refused = Cli.of(tmp_path / "p", writes("a"))(*words)
+    assert refused.code != 0
+    assert "topsecret" not in refused.out + refused.err
+
+
+def test_the_store_may_stand_before_the_command(tmp_path: Path) -> None:
+    """The overview lists it as an option of the program; one behind the command counts for more."""
+    cli = Cli.of(tmp_path / "p", writes("a"))
+    refused = cli("--accept-volatile", "--store", "redis://127.0.0.1:1/0", "list")
+    assert "store redis://127.0.0.1:1/0 does not answer" in refused.err, refused
+    assert cli("--store=redis://127.0.0.1:1/0", "list", "--store", "sqlite").code == 0
+    assert cli("--store").code == 2
+
+
+@pytest.mark.parametrize("store", ["", "redis://:p%40ss-of-the-st0re@127.0.0.1:1/0"])
+def test_no_agent_gets_the_store_or_its_password_and_none_that_it_prints_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str
+) -> None:
+    """Whatever a plan passes on, and wherever the agent found it."""
+    password = "p@ss-of-the-st0re"
+    monkeypatch.setenv(STORE_VARIABLE, store)
+    monkeypatch.setenv(PASSWORD_VARIABLE, "" if store else password)
+    found = tmp_path / "found"
+    found.write_text(f"{password} {quote(password, safe='')}\n")
+    how = Invocation(("cat", str(found)), pass_env=("HOLDFAST_*",))
+    spec = workspace_launch(LaunchKey("r", "a", 1, "agent"), how, tmp_path, timeout_s=9)
+    assert not {STORE_VARIABLE, PASSWORD_VARIABLE} & spec.env.keys()
+    shown = redact(found.read_text(), [secret.encode() for secret in spec.secrets])
+    assert (password in shown, quote(password, safe="") in shown) == (False, False)

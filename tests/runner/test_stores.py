@@ -6,18 +6,19 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import Cli, eventually, writes
+from tests.support.postgres_server import PostgresServer
+from tests.support.redis_server import RedisServerProcess
 from tests.support.repositories import Project
 from tests.support.runs import Fifo
 from tests.support.servers import PROTOCOLS, NotInstalledError, ServerProcess, start_server
+from tests.support.stored_runs import RUN, StoredTrial
 
 DONE, BAD_INPUT, WAITS, HELD = 0, 2, 3, 4
-RUN = "01-try-it"
 
 
 @pytest.fixture(params=PROTOCOLS)
@@ -31,35 +32,9 @@ def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
     started.stop()
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTrial:
-    """A user whose runs are in a server. Task `a` lands at once, `b` waits until it may go on, `c` needs it."""
-
-    cli: Cli
-    at_work: Fifo
-    go_on: Fifo
-
-    def start(self) -> subprocess.Popen[bytes]:
-        """Start the run; return once `a` has landed and `b` works."""
-        runner = self.cli.start("run", "--yes")
-        self.at_work.wait()
-        return runner
-
-    def landed(self) -> list[str]:
-        """Return what git shows to have landed, in order."""
-        subjects = self.cli.project.git(
-            "log", "--first-parent", "--reverse", "--format=%s", f"holdfast/{RUN}"
-        )
-        return [line.removeprefix("Land ") for line in subjects.splitlines() if line.startswith("Land ")]
-
-    def attempts(self) -> dict[str, int]:
-        """Return how often each task was tried."""
-        return {task["id"]: task["attempts"] for task in self.cli.json("status")["tasks"]}
-
-
 @pytest.fixture
 def trial(tmp_path: Path, server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> StoredTrial:
-    """A repository without runs whose store is the server."""
+    """A repository without runs whose store is the server. Task `a` lands at once, `b` waits until it may go on, `c` needs it."""
     monkeypatch.setenv("HOLDFAST_STORE", server.url)
     at_work, go_on = Fifo(tmp_path / "at-work"), Fifo(tmp_path / "go-on")
     script = f"{at_work.give}; {go_on.take}; echo b > b.txt"
@@ -103,12 +78,44 @@ def test_a_server_that_lost_everything_is_not_taken_for_one_without_runs(
     assert runner.wait() not in (DONE, None)
     refused = trial.cli("run", "--yes")
     assert (refused.code, "rebuild" in refused.err) == (WAITS, True), refused
+    for said in (trial.cli("status").out, trial.cli("list").out, trial.cli("resume").err):
+        assert f"git knows {RUN}" in said, said
     rebuilt = trial.cli("rebuild")
     assert (rebuilt.code, RUN in rebuilt.out) == (DONE, True), rebuilt
     trial.go_on.release()
     assert trial.cli("resume", "--yes").code == DONE
     assert trial.landed() == ["a", "b", "c"]
     assert trial.attempts()["a"] == 1
+
+
+def test_rebuild_is_the_way_out_of_a_damaged_journal_in_a_server(
+    trial: StoredTrial, server: ServerProcess
+) -> None:
+    """The error names it, and it works: the damaged journal is kept, and what landed is not done again."""
+    runner = trial.start()
+    os.killpg(runner.pid, signal.SIGKILL)
+    runner.wait()
+    assert (
+        trial.cli("rebuild").code == WAITS
+    )  # it is sound, and the lease of the dead runner is in nobody's way
+    _damage(server)
+    refused = trial.cli("resume", "--yes")
+    assert (refused.code, "holdfast rebuild" in refused.err) == (BAD_INPUT, True), refused
+    assert trial.cli("rebuild").code == DONE
+    trial.go_on.release()
+    assert trial.cli("resume", "--yes").code == DONE
+    assert (trial.landed(), trial.attempts()["a"]) == (["a", "b", "c"], 1)
+
+
+def _damage(server: ServerProcess) -> None:
+    """Make the row of every run one that nobody can read."""
+    if isinstance(server, PostgresServer):
+        server.sql("UPDATE holdfast.runs SET row = 'x'")
+        return
+    assert isinstance(server, RedisServerProcess)
+    with server.client() as client:
+        for key in client.keys("holdfast:*:run:*"):
+            client.hset(key, "row", "x")
 
 
 def test_a_killed_runner_is_replaced_at_once(trial: StoredTrial) -> None:
@@ -151,12 +158,30 @@ def test_a_run_is_not_carried_on_where_its_landed_work_is_not(trial: StoredTrial
     there = Cli(tmp_path / "clone")
     Project(there.here).git("config", "user.name", "Me")
     Project(there.here).git("config", "user.email", "me@example.com")
-    refused = there("resume", "--yes")
-    assert (refused.code, "is not in this repository" in refused.err) == (BAD_INPUT, True), refused
+    for command in (("resume", "--yes"), ("resume", "--dry-run"), ("land", "--yes")):
+        refused = there(*command)
+        assert (refused.code, "is not in this repository" in refused.err) == (BAD_INPUT, True), refused
     there.project.git("fetch", "-q", "origin", f"refs/heads/holdfast/{RUN}:refs/heads/holdfast/{RUN}")
     trial.go_on.release()
     assert there("resume", "--yes").code == DONE
     assert trial.attempts()["a"] == 1
+
+
+def test_a_clone_that_steers_a_run_remembers_the_store_and_hides_its_folder(
+    trial: StoredTrial, tmp_path: Path
+) -> None:
+    """Like the clone where the run began. To look leaves no trace."""
+    runner = trial.start()
+    trial.go_on.release()
+    assert runner.wait() == DONE
+    trial.cli.project.git("clone", "-q", str(trial.cli.here), str(tmp_path / "clone"))
+    there = Cli(tmp_path / "clone")
+    assert there.json("list")
+    assert not (there.here / ".holdfast").exists()
+    cleaned = there("clean", "--all", "--yes")
+    assert ("worked in another clone" in cleaned.err, len(there.json("list"))) == (True, 1), cleaned
+    assert (there.here / ".holdfast/store.json").is_file()
+    assert there.project.git("status", "--short") == ""
 
 
 def test_two_repositories_do_not_see_each_other(trial: StoredTrial, tmp_path: Path) -> None:

@@ -156,6 +156,24 @@ class PostgresServer:
         finally:
             replica.stop()
 
+    def catch_up(self, primary: PostgresServer) -> None:
+        """Wait until this replica has all that its primary has now."""
+        position = primary.sql("SELECT pg_current_wal_lsn()")
+        deadline = time.monotonic() + _START_S
+        while self.sql(f"SELECT pg_last_wal_replay_lsn() >= '{position}'") != "t":
+            assert time.monotonic() < deadline, "the replica does not follow"
+            time.sleep(0.05)
+
+    def make_tablespace(self, name: str, disk: Path) -> None:
+        """Make a tablespace on another disk, which the server's user can then reach."""
+        for folder in (disk, *disk.parents):
+            folder.chmod(folder.stat().st_mode | 0o055)
+        space = disk / name
+        space.mkdir()
+        owner = self.data.stat()
+        os.chown(space, owner.st_uid, owner.st_gid)
+        self.sql(f"CREATE TABLESPACE {name} LOCATION '{space}'")
+
     def _wait_until_ready(self) -> None:
         deadline = time.monotonic() + _START_S
         argv = [

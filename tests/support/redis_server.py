@@ -15,6 +15,7 @@ import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import redis
 
@@ -106,6 +107,20 @@ class RedisServerProcess:
         with self.client() as client:
             client.config_set(name, value)
 
+    def catch_up(self, primary: RedisServerProcess) -> None:
+        """Wait until this replica has all that its primary has now."""
+        with primary.client() as theirs, self.client() as ours:
+            wanted = theirs.info("replication")["master_repl_offset"]
+            deadline = time.monotonic() + _DEADLINE_S
+            while not _has_got(ours.info("replication"), wanted):
+                assert time.monotonic() < deadline, "the replica does not follow"
+                time.sleep(0.01)
+
+    def promote(self) -> None:
+        """Make this replica a server of its own."""
+        with self.client() as client:
+            client.replicaof("NO", "ONE")
+
     def kill(self) -> None:
         """Kill the server as with kill -9."""
         self.send(signal.SIGKILL)
@@ -164,6 +179,11 @@ class ValkeyServerProcess(RedisServerProcess):
     ) -> RedisServerProcess:
         """Start one."""
         return super().start(program, folder, **settings)
+
+
+def _has_got(replication: dict[str, Any], offset: int) -> bool:
+    """Tell whether a replica follows, and has come so far. The first copy of all that there is comes without an offset."""
+    return bool(replication["master_link_status"] == "up" and replication["slave_repl_offset"] >= offset)
 
 
 def _installed(program: str) -> str:

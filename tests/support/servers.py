@@ -12,8 +12,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
-import pytest
-
 from holdfast.journal.address import JournalAddress
 
 SERVERS: dict[str, str] = {
@@ -70,6 +68,8 @@ def url_of(kind: str) -> str:
         try:
             server = start_server(kind)
         except NotInstalledError as error:
+            import pytest  # not by the many writers that use a server which is there
+
             pytest.skip(str(error))
         atexit.register(server.stop)
         os.environ[variable] = server.url

@@ -61,6 +61,13 @@ class TcpRelay:
                     self._end(connection, reset=fault is NetworkFault.RESET)
             self._changed.notify_all()
 
+    def lead_to(self, port: int) -> None:
+        """Cut all connections; new ones lead to another server, as an address does that fails over."""
+        with self._changed:
+            self._target = ("127.0.0.1", port)
+            for connection in list(self._open):
+                self._end(connection)
+
     def close(self) -> None:
         """End all connections, and listen no more."""
         with suppress(OSError):

@@ -6,16 +6,15 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from holdfast.cli.arguments import JSON, YES, Arguments, flag, positional
 from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
-from holdfast.cli.output import as_json, mounts_sentence, say, undeletable_lines
+from holdfast.cli.output import as_json, mounts_sentence, note, say, undeletable_lines
 from holdfast.cli.prompts import require_yes
-from holdfast.cli.recap import recap_of
 from holdfast.core.ids import archived_branch_ref, short_name, with_run_numbers
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER, RunStatus
@@ -23,10 +22,10 @@ from holdfast.errors import ExitCode, HoldfastError
 from holdfast.journal.lease import Lease
 from holdfast.repo.debris import remove_stale_locks, uncommitted_folders_of_people, undeletable_folders
 from holdfast.repo.land_run import discard_run
-from holdfast.repo.refs import result_places
+from holdfast.repo.refs import recorded_runs, result_places
 from holdfast.repo.worktrees import checked_out_at
 from holdfast.runner.decisions.clean import clean_run, remove_forgotten_folders, run_size
-from holdfast.views.recap import recap_text
+from holdfast.views.recap import recap_of, recap_text
 from holdfast.views.text import count, data_size
 
 
@@ -152,7 +151,8 @@ def _finished(opened: OpenRepo, args: Namespace) -> list[RunRow]:
         if row.resolves is not None and row.status not in RUN_IS_OVER
     }
     if args.run is None:
-        return [row for row in rows if row.status in RUN_IS_OVER and row.run not in resolving]
+        over = [row for row in rows if row.status in RUN_IS_OVER and row.run not in resolving]
+        return [row for row in over if row.run not in _of_other_clones(opened, over)]
     row = choose_run(opened, args.run)
     if row.status not in RUN_IS_OVER:
         raise HoldfastError(
@@ -164,6 +164,25 @@ def _finished(opened: OpenRepo, args: Namespace) -> list[RunRow]:
             f"`holdfast land {row.run} --resolve` finishes that, `holdfast abandon {other}` gives it up",
         )
     return [row]
+
+
+def _of_other_clones(opened: OpenRepo, rows: Sequence[RunRow]) -> set[str]:
+    """Return the runs in a server that worked in another clone, and say so: what they occupy is there, and may not have landed.
+
+    One that a killed `clean` began to remove here has its summary here.
+    """
+    if opened.journal.lease_s is None:
+        return set()
+    here = {
+        *recorded_runs(opened.repo),
+        *(row.run for row in rows if opened.state_dir.outputs(row.run).exists()),
+    }
+    elsewhere = [row.run for row in rows if row.run not in here]
+    if elsewhere:
+        note(
+            f"{', '.join(elsewhere)} worked in another clone: clean there, or name the run if that clone is lost."
+        )
+    return set(elsewhere)
 
 
 def _unlanded_branch(opened: OpenRepo, row: RunRow) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
@@ -10,13 +11,13 @@ import msgspec
 from holdfast.agents.presets import presets_of
 from holdfast.cli.arguments import JSON, YES, Arguments, option, positional
 from holdfast.cli.open_repo import choose_run, open_repo
-from holdfast.cli.output import show
+from holdfast.cli.output import note, show
 from holdfast.cli.prompts import confirm
 from holdfast.core.projection import RunRow
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import NeedsDecisionError
 from holdfast.runner.decisions.move import MovedRun, move_runs
-from holdfast.runner.store_choice import chosen_store, named_store
+from holdfast.runner.store_choice import STORE_VARIABLE, chosen_store, named_store
 from holdfast.views.text import count
 
 ARGUMENTS: Arguments = (
@@ -49,6 +50,8 @@ def execute(args: Namespace) -> int:
     _ask_about_split(left, str(target), args)
     moved = move_runs(repo, source, target, [row.run for row in rows], presets_of(repo.checkout))
     result = MoveResult(moved=tuple(moved), to=str(target), left=tuple(row.run for row in left))
+    if args.store is None and STORE_VARIABLE in os.environ:
+        note(f"{STORE_VARIABLE} still names {source}: commands look there until you unset or change it.")
     return show(result, lambda result: "\n".join(_lines(result)), args)
 
 

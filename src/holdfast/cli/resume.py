@@ -15,14 +15,12 @@ import msgspec
 from holdfast.cli.arguments import ACCEPT_BRANCH, RUN, Arguments, flag, one_of, option
 from holdfast.cli.consent import require_consent
 from holdfast.cli.filter_consent import ask_about_filters
-from holdfast.cli.inspect import inspect_run
-from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo, choose_run, find_task, open_read_only, open_repo
+from holdfast.cli.open_repo import OpenRepo, choose_run, find_task, open_repo
 from holdfast.cli.output import note, say, show
 from holdfast.cli.plan_file import command_for, edited_plan_words
 from holdfast.cli.prompts import choose_key, confirm, is_interactive, require_yes
 from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, options_as_typed, start_session
 from holdfast.cli.sandbox_options import choose_sandbox
-from holdfast.cli.status import current_status, places_of_result
 from holdfast.core import events as ev
 from holdfast.core.projection import RunRow
 from holdfast.core.state import RunState
@@ -37,9 +35,11 @@ from holdfast.runner.decisions.rewind import Rewind, plan_rewind, rewind_run
 from holdfast.runner.decisions.user_decisions import record_decision, waive_gates
 from holdfast.runner.recovery.resume_preview import preview_resume
 from holdfast.runner.sandbox_setting import SandboxSetting
-from holdfast.runner.session import RunOptions, finish_completed, refuse_incomplete
+from holdfast.runner.session import RunOptions, finish_completed, refuse_incomplete, require_history
+from holdfast.views.current_status import current_status, places_of_result
 from holdfast.views.event_text import plain_lines
-from holdfast.views.inspection import inspection_text
+from holdfast.views.inspection import inspect_run, inspection_text
+from holdfast.views.read_only_repo import ReadOnlyRepo, open_read_only
 from holdfast.views.recovery_text import RecoveryView, recovery_text, recovery_view
 from holdfast.views.status import RunView
 from holdfast.views.terminal import terminal_width
@@ -216,6 +216,8 @@ def _preview(args: Namespace) -> int:
     row = choose_run(opened, args.run)
     _refuse_abandoned(row)
     refuse_incomplete(row)
+    if opened.require_journal().durability is not None:
+        require_history(opened.open_repository(), row)
     if at := args.begin_at or args.restart_stage:
         repo, journal = opened.open_repository(), opened.require_journal()
         rewind = _planned_rewind(repo, journal, row.run, at, args)

@@ -10,13 +10,14 @@ from pathlib import Path
 import msgspec
 
 from holdfast.cli.arguments import JSON, Arguments, flag, option, positional
-from holdfast.cli.open_repo import ReadOnlyRepo, choose_run, open_read_only
+from holdfast.cli.open_repo import choose_run
 from holdfast.cli.output import as_json
 from holdfast.core.status import RUN_IS_OVER, TaskStatus
 from holdfast.errors import ExitCode, HoldfastError
 from holdfast.paths import RunDir
 from holdfast.report_channel import WAKE_VARIABLE
 from holdfast.runner.requests import NotSavedError, Request, send_request
+from holdfast.views.read_only_repo import ReadOnlyRepo, open_read_only
 
 _POLL_S = 0.02
 

@@ -55,6 +55,9 @@ def _branch_changes(state: RunState, facts: Facts) -> Iterator[ev.Event]:
     for landing in facts.branch.landings:
         if landing.task in lacking:
             tip = landing.commit
+            if tip in facts.foreign:
+                # The user takes the branch as it is, and with it a merge that the journal never announced, or has lost.
+                yield ev.BranchMoved(commit=tip)
             yield ev.TaskLanded(task=landing.task, attempt=landing.attempt, commit=tip, head=landing.head)
     # The branch may be ahead of the last landing (somebody committed on it) or behind (somebody reset it).
     if facts.branch.tip and facts.branch.tip != tip:

@@ -5,13 +5,15 @@ What a scheme means is in `journal/__init__.py`; how a server is spoken to, in t
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
-from holdfast.errors import HoldfastError, quoted
+from holdfast.errors import HoldfastError
 
 _SECRET_OPTIONS = frozenset({"password", "sslpassword", "passwd"})
 _HIDDEN = "***"
+_HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:\d*)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,8 @@ def password_of(url: str) -> str:
     """Return the password in an address, or an empty string."""
     parts = split_url(url)
     _, _, secret = parts.netloc.rpartition("@")[0].partition(":")
-    options = {name.lower(): value for name, value in parse_qsl(parts.query)}
-    return unquote(secret) or next((options[name] for name in _SECRET_OPTIONS if options.get(name)), "")
+    # That of a key for TLS, or of Sentinels, is another one.
+    return unquote(secret) or dict(parse_qsl(parts.query)).get("password", "")
 
 
 def with_password(url: str, password: str) -> str:
@@ -81,14 +83,18 @@ def split_url(url: str) -> SplitResult:
     except ValueError:
         # What Python says about it may hold the password.
         raise HoldfastError("the address of the store is not valid", _FORM) from None
+    # Of what is no address nobody knows where its password is, as in `host=db password=…`, which libpq takes.
     if not parts.scheme or "://" not in url:
-        raise HoldfastError(f"{quoted(url.rpartition('@')[2])} is not the address of a store", _FORM)
+        raise HoldfastError("what was given is not the address of a store", _FORM)
     # A password with such a character ends too early, and the rest of it would be shown as a part of the address.
     if parts.fragment or "@" in parts.path + parts.query:
         raise HoldfastError(
             "the address of the store has an @ or a # at a place where none can be",
             "write %2F for /, %3F for ?, %23 for # and %40 for @ in a password",
         )
+    # A password without the `@` after it.
+    if any(not _HOST.fullmatch(host) for host in parts.netloc.rpartition("@")[2].split(",")):
+        raise HoldfastError("the address of the store has a host or a port that cannot be", _FORM)
     return parts
 
 

@@ -51,8 +51,12 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         if not self.pid:
             return "a runner that is just starting"
-        at = datetime.fromtimestamp(self.since, UTC).isoformat(timespec="milliseconds")
-        return f"pid {self.pid} on {self.host}, started {at.replace('+00:00', 'Z')}"
+        who = f"pid {self.pid} on {self.host}"
+        try:
+            at = datetime.fromtimestamp(self.since, UTC).isoformat(timespec="milliseconds")
+        except (ValueError, OverflowError, OSError):  # in a server, others may have written it
+            return who
+        return f"{who}, started {at.replace('+00:00', 'Z')}"
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from threading import Condition
 from typing import Self
 
+from holdfast.journal.journal_errors import lease_lost, no_such_run, run_exists
 from holdfast.journal.lease import Holder
 from holdfast.journal.protocol import (
     Journal,
@@ -19,9 +20,6 @@ from holdfast.journal.protocol import (
     StoredListing,
     StoredOverview,
     first_plan_of,
-    lease_lost,
-    no_such_run,
-    run_exists,
 )
 
 _LOOK_S = 0.05
@@ -38,8 +36,8 @@ class _Run:
     appends: list[StoredEvents]
     tasks: dict[int, bytes] = field(default_factory=dict)
 
-    def listing(self) -> StoredListing:
-        return StoredListing(self.row, self.started_at, self.updated_at, self.last)
+    def listing(self, run: str) -> StoredListing:
+        return StoredListing(self.row, self.started_at, self.updated_at, self.last, run)
 
 
 @dataclass(slots=True)
@@ -111,7 +109,7 @@ class MemoryJournal(Journal):
         return self._runs
 
     def _listings(self) -> list[StoredListing]:
-        return [stored.listing() for stored in self._runs.values()]
+        return [stored.listing(run) for run, stored in self._runs.items()]
 
     def _overview(self) -> StoredOverview:
         rows = [(run, body) for run, stored in self._runs.items() for body in stored.tasks.values()]
@@ -121,7 +119,7 @@ class MemoryJournal(Journal):
         stored = self._run(run)
         tasks = [stored.tasks[place] for place in sorted(stored.tasks)]
         began_with = self._plans.get(first_plan_of(stored.row), b"")
-        return StoredBytes(stored.listing(), self._plans[stored.plan_hash], tasks, began_with)
+        return StoredBytes(stored.listing(run), self._plans[stored.plan_hash], tasks, began_with)
 
     def _stored_events(self, run: str, after: int, upto: int | None) -> Iterator[StoredEvents]:
         appends = self._run(run).appends

@@ -14,6 +14,15 @@ from typing import Self
 import msgspec
 
 from holdfast.journal.address import JournalAddress
+from holdfast.journal.journal_errors import (
+    decoding,
+    events_lost,
+    lease_lost,
+    no_plan,
+    no_such_run,
+    run_exists,
+    run_held,
+)
 from holdfast.journal.lease import Holder
 from holdfast.journal.postgres_checks import StoreState, look, refuse_read_only, refuse_volatile
 from holdfast.journal.postgres_connection import (
@@ -25,7 +34,7 @@ from holdfast.journal.postgres_connection import (
     QueryValue,
     SilentServerError,
 )
-from holdfast.journal.postgres_errors import MISSING_TABLES, lost, refused
+from holdfast.journal.postgres_errors import MISSING_TABLES, changed_tables, lost, refused
 from holdfast.journal.postgres_schema import CHANGED_MEANWHILE, MIGRATIONS, migration
 from holdfast.journal.protocol import (
     JournalReader,
@@ -35,17 +44,10 @@ from holdfast.journal.protocol import (
     StoredOverview,
     StoreDurability,
     Watch,
-    decoding,
-    events_lost,
     first_plan_of,
-    lease_lost,
-    no_plan,
-    no_such_run,
     plan_hash_of,
-    run_exists,
-    run_held,
 )
-from holdfast.journal.server_journal import RunOwnership, ServerJournal, lock_name, new_fence
+from holdfast.journal.server_journal import LONGEST_LEASE_S, RunOwnership, ServerJournal, lock_name, new_fence
 
 _PAGE = 200
 _DRAFT = "draft"
@@ -54,9 +56,13 @@ _OF_JOURNAL = (
     "FROM {s}.runs r JOIN {s}.journals j ON j.key = r.journal WHERE j.repository = $1 AND j.name = $2"
 )
 _RUN_IDS = f"SELECT r.run {_OF_JOURNAL}"
-_LISTINGS = f"SELECT r.row, r.started_at, r.updated_at, r.last_seq {_OF_JOURNAL} ORDER BY r.key"
+_LISTINGS = f"SELECT r.row, r.started_at, r.updated_at, r.last_seq, r.run {_OF_JOURNAL} ORDER BY r.key"
 _RUN_KEY = f"SELECT r.key {_OF_JOURNAL} AND r.run = $3"
-_HOLDER = f"SELECT r.holder {_OF_JOURNAL} AND r.run = $3 AND r.held_until > clock_timestamp()"
+_LONGEST = f"clock_timestamp() + interval '{LONGEST_LEASE_S} seconds'"
+_HOLDER = f"""SELECT r.holder {_OF_JOURNAL} AND r.run = $3
+  AND r.held_until > clock_timestamp() AND r.held_until <= {_LONGEST}"""
+_SHORTEN_LEASE = f"""UPDATE {{s}}.runs r SET held_until = {_LONGEST} FROM {{s}}.journals j
+  WHERE j.key = r.journal AND j.repository = $1 AND j.name = $2 AND r.run = $3 AND r.held_until > {_LONGEST}"""
 _LISTING, _PLAN, _FIRST_PLAN, _TASK = range(4)
 # One statement sees one moment. What a row is, its first column says.
 _STORED = f"""WITH found AS (SELECT r.* {_OF_JOURNAL} AND r.run = $3)
@@ -140,13 +146,20 @@ class PostgresReader(JournalReader):
         try:
             return self._connection.attempt(query, *values)
         except QueryRefusedError as error:
-            if error.state in MISSING_TABLES:
+            if error.state in MISSING_TABLES and self._is_empty():
                 return []
             raise refused(self.name, error.state, error.said) from None
         except LostConnectionError as error:
             if isinstance(error, SilentServerError) or not is_read:
                 raise lost(self.name, str(error)) from None
         return self._ask(query, *values, is_read=False)
+
+    def _is_empty(self) -> bool:
+        """Tell whether there are no tables at all. Those that there were may be gone since we looked."""
+        if self._state is not None and self._state.version:
+            self._connection.close()
+            self._connection.require()
+        return self._state is None or self._state.version == 0
 
     def _watch(self) -> Watch:
         return PostgresWatch(self._target, self._channel)
@@ -174,7 +187,7 @@ class PostgresReader(JournalReader):
             raise no_plan(first)
         tasks = sorted((place, body) for kind, place, body, _, _ in found if kind == _TASK)
         began_with = single[_FIRST_PLAN][2] if _FIRST_PLAN in single else b""
-        listing = StoredListing(row, started_at, updated_at, last_seq)
+        listing = StoredListing(row, started_at, updated_at, last_seq, run)
         return StoredBytes(listing, single[_PLAN][2], [body for _, body in tasks], began_with)
 
     def _stored_events(self, run: str, after: int, upto: int | None) -> Iterator[StoredEvents]:
@@ -244,6 +257,7 @@ class PostgresJournal(PostgresReader, ServerJournal):
         fence = new_fence()
         holder = msgspec.json.encode(by or Holder()) if hold else None
         values = (*self._journal, run, fence, holder, lock_name(by), float(self.lease_s))
+        self._call(_SHORTEN_LEASE, *self._journal, run)
         standing, epoch, last, held_by, left_s = self._call(_TAKE_EPOCH, *values)[0]
         if standing == "missing":
             raise no_such_run(run)
@@ -357,6 +371,8 @@ class PostgresJournal(PostgresReader, ServerJournal):
             # A new connection looks at the schema again.
             self._connection.close()
             self._connection.require()
+            if self._state.version <= version:
+                raise changed_tables(self.name, "there are tables, and no version")
 
 
 class PostgresWatch:

@@ -81,7 +81,7 @@ def refuse_volatile(name: str, durability: StoreDurability, *, is_accepted: bool
     """Raise JournalError if the server may forget what it acknowledged, unless the user accepts that."""
     if durability.is_volatile and not is_accepted:
         raise JournalError(
-            f"{name} may lose what it acknowledged: {durability.sentence}",
+            f"{name} may lose what it acknowledged. {durability.sentence}",
             "change that on the server, or accept it with --accept-volatile",
         )
 
@@ -105,14 +105,14 @@ def durability_of(facts: ServerFacts, *, is_unlogged: bool) -> StoreDurability:
         power_cut=not found,
         failover=is_replicated and not is_unlogged,
         is_volatile=is_unlogged or not facts.syncs,
-        sentence=found or _sentence(is_replicated=is_replicated),
+        sentence=f"{found[0].upper()}{found[1:]}." if found else _sentence(is_replicated=is_replicated),
     )
 
 
 def _sentence(*, is_replicated: bool) -> str:
     if is_replicated:
-        return "an acknowledged event survives a kill of the server, a power cut, and a failover to a synchronous replica"
+        return "An acknowledged event survives a kill of the server, a power cut, and a failover to a synchronous replica."
     return (
-        "an acknowledged event survives a kill of the server and a power cut; a failover may lose the last ones "
-        "(synchronous_standby_names is empty, or synchronous_commit is local)"
+        "An acknowledged event survives a kill of the server and a power cut. A failover may lose the last ones "
+        "(synchronous_standby_names is empty, or synchronous_commit is local)."
     )

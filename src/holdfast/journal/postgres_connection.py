@@ -20,13 +20,14 @@ from holdfast.errors import JournalError
 from holdfast.journal.address import JournalAddress, joined_url, split_url
 from holdfast.journal.postgres_errors import (
     LOST_CONNECTION,
+    OTHER_TYPE,
     RETRIED_AT_ONCE,
     Hiding,
     lost,
     no_connection,
     refused,
 )
-from holdfast.journal.postgres_schema import SCHEMA, quoted_name
+from holdfast.journal.postgres_schema import SCHEMA, quoted_name, refuse_long
 
 try:
     import psycopg
@@ -107,6 +108,7 @@ class PostgresTarget:
         options = [option for option in parts.query.split("&") if option]
         schemas = [option.partition("=")[2] for option in options if option.startswith("schema=")]
         self.schema = (unquote(schemas[-1]) if schemas else "") or SCHEMA
+        refuse_long(self.name, self.schema)
         rest = "&".join(option for option in options if not option.startswith("schema="))
         self._parameters = self._understood(joined_url(parts._replace(query=rest)))
         self.hidden = Hiding(
@@ -336,7 +338,10 @@ def _taken_notices(pgconn: pq.abc.PGconn) -> int:
 
 
 def _rows(result: pq.abc.PGresult) -> list[AnswerRow]:
-    decoders = [_DECODERS[result.ftype(column)] for column in range(result.nfields)]
+    kinds = [result.ftype(column) for column in range(result.nfields)]
+    if not _DECODERS.keys() >= set(kinds):
+        raise QueryRefusedError(OTHER_TYPE, "a column has another type")
+    decoders = [_DECODERS[kind] for kind in kinds]
     columns = list(enumerate(decoders))
     value = result.get_value
     return [

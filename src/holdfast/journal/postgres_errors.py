@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from holdfast.errors import JournalError, StoreUnavailableError
-from holdfast.journal.protocol import REBUILD
+from holdfast.journal.journal_errors import REBUILD
 
 RETRIED_AT_ONCE = frozenset({"40001", "40P01"})
 """Two transactions met, and the server refused one of them: it is repeated."""
@@ -19,7 +19,11 @@ MISSING_TABLES = frozenset({"42P01", "42883", "3F000"})
 LOST_CONNECTION = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25006"})
 """After these a new connection may work where this one does not: the server ends, or is a replica now."""
 
+OTHER_TYPE = "42804"
+"""A column is not of the type that it had."""
+
 _LATER = "what it acknowledged is there; the same command works again once the server does"
+_AWAY = f"is the server running, and are host and port right? {_LATER[0].upper()}{_LATER[1:]}"
 _UNAVAILABLE = {
     "53100": ("the disk of the server is full", "free some space there; nothing recorded is lost"),
     "53200": ("the server is out of memory", _LATER),
@@ -37,11 +41,19 @@ _UNAVAILABLE = {
     "40P01": ("other transactions got in the way again and again", _LATER),
 }
 _UNAVAILABLE_CLASSES = {"08": "the connection was lost", "53": "the server has no resources left", "57": "the server ended the query", "58": "the server's system reported an error"}  # fmt: skip
+_CHANGED_TABLES = (
+    "its tables are not as Holdfast made them",
+    "nothing was removed; add ?schema=NAME to the address: `holdfast rebuild` makes a journal there from git",
+)
 _REFUSED = {
     "42501": (
         "the user lacks a permission",
         "GRANT CREATE ON DATABASE … TO that user, or let it own the schema",
     ),
+    "42P01": _CHANGED_TABLES,
+    "42703": _CHANGED_TABLES,
+    "42883": _CHANGED_TABLES,
+    OTHER_TYPE: _CHANGED_TABLES,
     "XX001": ("its data is damaged", REBUILD.partition("; ")[2]),
     "XX002": ("an index is damaged", "REINDEX it on the server, then run the command again"),
 }
@@ -51,7 +63,7 @@ _NOT_POSTGRES = (
 )
 _NO_PRIMARY = "session is read-only|session is not read-only|hot standby mode"
 _CONNECTING: tuple[tuple[str, str, str], ...] = (
-    ("password authentication failed|no password supplied|authentication failed|SASL|empty password", "the server refuses the user or the password", "check user and password in the address, PGPASSWORD or the password file"),
+    ("password authentication failed|no password supplied|authentication failed|SASL|empty password", "the server refuses the user or the password", "put the password into HOLDFAST_STORE_PASSWORD, PGPASSWORD or the password file, and check the user in the address"),
     ("role .* does not exist|no such user", "the server does not know the user", "name an existing user in the address: postgresql://USER@host/database"),
     ("database .* does not exist|no such database", "there is no such database", "create it (createdb NAME), or name another in the address"),
     ("permission denied for database|not permitted to log in", "the user may not use the database", "GRANT CONNECT ON DATABASE … TO that user"),
@@ -92,7 +104,7 @@ def no_connection(name: str, said: str, *, is_first: bool) -> JournalError:
         for pattern, meaning, hint in _CONNECTING:
             if re.search(pattern, said):
                 return JournalError(f"{name}: {meaning} ({_reason(said)})", hint)
-    return StoreUnavailableError(f"{name} cannot be reached ({_reason(said)})", _LATER)
+    return StoreUnavailableError(f"{name} cannot be reached ({_reason(said)})", _AWAY)
 
 
 def lost(name: str, why: str) -> StoreUnavailableError:
@@ -113,6 +125,12 @@ def refused(name: str, state: str, said: str) -> JournalError:
     return JournalError(f"{name}: {meaning} ({said})", hint)
 
 
+def changed_tables(name: str, said: str) -> JournalError:
+    """Return the error for tables that another program changed."""
+    return refused(name, OTHER_TYPE, said)
+
+
 def _reason(said: str) -> str:
     """Return the last thing that the library says: it begins with where it connected to, which the name has."""
-    return re.split(r"failed: (?:FATAL: +|ERROR: +)?", said)[-1].strip()
+    told = re.split(r"failed: (?:FATAL: +|ERROR: +)?", said)[-1]
+    return re.sub(r"\s+Is the server running on that host.*", "", told, flags=re.DOTALL).strip()

@@ -52,6 +52,7 @@ RELATIONS = """SELECT coalesce(bool_or(c.relname = 'journal_versions'), false), 
     ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p', 'v', 'm', 'f') WHERE n.nspname = $1"""
 VERSION = "SELECT coalesce(max(version), 0) FROM {s}.journal_versions"
 
+_NAME_BYTES_MAX = 63
 _LOCK = 0x486C6466
 """The key of the advisory lock under which the tables are changed."""
 
@@ -71,6 +72,15 @@ def refuse_foreign(name: str, schema: str, found: Relations) -> None:
         raise JournalError(
             f"{name}: schema {schema} has tables of another program",
             "choose another schema: add ?schema=NAME to the address of the store",
+        )
+
+
+def refuse_long(name: str, schema: str) -> None:
+    """Raise JournalError for a name that the server would cut: another schema could have the same beginning."""
+    if len(schema.encode(errors="replace")) > _NAME_BYTES_MAX or "\0" in schema:
+        raise JournalError(
+            f"{name}: the name of its schema is too long",
+            f"use {_NAME_BYTES_MAX} bytes at most: ?schema=NAME",
         )
 
 

@@ -14,22 +14,23 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from math import ceil
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from holdfast.core.event_codec import Recorded, decode_events, encode_events
-from holdfast.core.events import Event, PlanAmended
+from holdfast.core.events import Event, PlanAmended, RunStarted
 from holdfast.core.ids import run_branch
 from holdfast.core.plan import Plan, decode_plan, encode_plan
 from holdfast.core.projection import RunRow, TaskRow, decode_run_row, decode_task_row, encode_row
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
-from holdfast.errors import JournalError, LeaseHeldError, LeaseLostError, quoted
+from holdfast.errors import (
+    JournalError,
+    quoted,
+)
+from holdfast.journal.journal_errors import REBUILD, decoding
 from holdfast.journal.lease import Holder
-
-REBUILD = "the file is kept as it is; `holdfast rebuild` restores the state from git"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +67,24 @@ class StoredRun(RunListing):
 
 
 class StoredListing(NamedTuple):
-    """One run without its tasks: its row, when it was started and last written, and the number of its last event."""
+    """One run without its tasks: its row, when it was started and last written, the number of its last event, and its id."""
 
     row: bytes
     started_at: float
     updated_at: float
     last_seq: int
+    run: str
+
+    def decoded(self) -> RunListing:
+        """Return it as views get it. Raises JournalError if it would have us act on another run, or move another branch."""
+        row = decode_run_row(self.row)
+        if row.run != self.run:
+            raise JournalError(
+                f"the journal has run {quoted(row.run)} in the place of {quoted(self.run)}", REBUILD
+            )
+        if row.branch != run_branch(row.run):
+            raise JournalError(f"the journal says that run {row.run} lands on {quoted(row.branch)}", REBUILD)
+        return RunListing(row, _credible(self.started_at), _credible(self.updated_at), self.last_seq)
 
 
 class StoredBytes(NamedTuple):
@@ -140,6 +153,8 @@ class Watch(Protocol):
 
 _LOOK_S = 1.0
 """How often who follows a run looks for itself, even if nobody told of a change."""
+_LAST_TIME = 253_402_300_800
+"""The end of the year 9999, in seconds since 1970."""
 _STATUS_DECODER = msgspec.json.Decoder(_TaskStatusOnly)
 _PLAN_DECODER = msgspec.json.Decoder(_PlanTasks)
 
@@ -151,42 +166,58 @@ class JournalReader(ABC):
 
     def next_run_number(self) -> int:
         """Return the counter for the next run id. Two callers may get the same: `create_run` decides."""
-        return number_after(self._run_ids())
+        with decoding(self.name):
+            return number_after(self._run_ids())
 
     def load(self, run: str) -> StoredRun:
         """Return the run as last written. Raises JournalError if there is none of that id."""
         with decoding(self.name), _collector_paused():
             stored = self._stored(run)
-            row, started_at, updated_at, last_seq = stored.listing
+            listing = stored.listing.decoded()
             tasks = [decode_task_row(body) for body in stored.tasks]
             plan = decode_plan(stored.plan)
             first = decode_plan(stored.first_plan) if stored.first_plan else plan
-            return StoredRun(_decoded_run(row), started_at, updated_at, last_seq, plan, tasks, first)
+            times = (listing.started_at, listing.updated_at)
+            return StoredRun(listing.row, *times, listing.last_seq, plan, tasks, first)
 
     def events(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Recorded]:
-        """Yield the run's events in order, numbered from 1, those after `after` up to and including `upto`."""
+        """Yield the run's events in order, numbered from 1, those after `after` up to and including `upto`.
+
+        Raises JournalError where one is missing, or there twice.
+        """
+        expected = after + 1
         for stored in self._stored_events(run, after, upto):
             with decoding(self.name):
-                events = decode_events(stored.body)
+                events, at = decode_events(stored.body), _credible(stored.at)
+            # The first append may begin earlier. Every other one follows the one before it.
+            is_first = expected == after + 1
+            if stored.first > expected or (stored.first < expected and not is_first):
+                raise JournalError(
+                    f"{self.name}: event {expected} of run {run} is missing, or there twice", REBUILD
+                )
             for number, event in enumerate(events, stored.first):
                 if after < number and (upto is None or number <= upto):
-                    yield Recorded(number, stored.at, event)
+                    yield Recorded(number, at, event)
+            expected = stored.first + len(events)
+
+    def first_event(self, run: str) -> Recorded:
+        """Return the event with which a run began. Raises JournalError if it is not there any more."""
+        first = next(self.events(run, upto=1), None)
+        if first is None or not isinstance(first.event, RunStarted):
+            raise JournalError(f"{self.name} does not hold how run {run} began", REBUILD)
+        return first
 
     def runs(self) -> list[RunListing]:
         """Return every run, oldest first."""
-        listings = self._listings()
         with decoding(self.name):
-            return [
-                RunListing(_decoded_run(row), started_at, updated_at, last_seq)
-                for row, started_at, updated_at, last_seq in listings
-            ]
+            return [listing.decoded() for listing in self._listings()]
 
     def progress(self, runs: Sequence[RunListing]) -> dict[str, RunProgress]:
         """Return how far each of these runs is. One read for all of them, of which only what is counted is decoded."""
-        plans, rows = self._overview()
         landed: Counter[str] = Counter()
         tasks: dict[str, int] = {}
         with decoding(self.name):
+            plans, rows = self._overview()
             for run, body in rows:
                 landed[run] += _STATUS_DECODER.decode(body).status is TaskStatus.COMPLETED
             for plan_hash in {listing.row.plan_hash for listing in runs} & plans.keys():
@@ -209,6 +240,13 @@ class JournalReader(ABC):
                 happened = list(self.events(run, after=after))
                 after = happened[-1].seq if happened else after
                 yield happened
+                watch.wait(_LOOK_S)
+
+    def changes(self) -> Generator[None, None, None]:
+        """Yield at once, then whenever something of any run may have changed, and from time to time for nothing, for ever."""
+        with closing(self._watch()) as watch:
+            while True:
+                yield
                 watch.wait(_LOOK_S)
 
     def holder(self, run: str) -> Holder | None:  # noqa: ARG002 - a journal with leases of its own knows
@@ -271,7 +309,7 @@ class Journal(JournalReader):
         """Return a reader of this journal for another thread. The caller closes it."""
 
     def create_run(self, plan: Plan, row: RunRow, event: Event, at: float) -> None:
-        """Make a run durable with its plan and its first event. Raises JournalError if the id is taken."""
+        """Make a run durable with its plan and its first event. Raises RunExistsError if the id is taken."""
         stored_plan = (row.plan_hash, encode_plan(plan))
         self._add_run(row.run, row.epoch, stored_plan, encode_row(row), encode_events([event]), at)
 
@@ -389,63 +427,11 @@ def plan_hashes_of(row: bytes) -> set[str]:
     return {decoded.plan_hash, decoded.first_plan or decoded.plan_hash}
 
 
-def _decoded_run(body: bytes) -> RunRow:
-    """Return a stored row. Raises JournalError if it would have us move a branch that is not the run's."""
-    row = decode_run_row(body)
-    if row.branch != run_branch(row.run):
-        raise JournalError(f"the journal says that run {row.run} lands on {quoted(row.branch)}", REBUILD)
-    return row
-
-
-def run_exists(run: str) -> JournalError:
-    """Return the error for a run id that is taken."""
-    return JournalError(f"run {run} already exists", "`holdfast resume` continues it")
-
-
-def no_such_run(run: str) -> JournalError:
-    """Return the error for a run that the journal does not have."""
-    return JournalError(f"there is no run {run}", "`holdfast list` shows the runs there are")
-
-
-def no_plan(plan_hash: str) -> JournalError:
-    """Return the error for a plan that is missing although a run has it."""
-    return JournalError(f"plan {plan_hash[:12]} is missing from the journal", REBUILD)
-
-
-def lease_lost(run: str) -> LeaseLostError:
-    """Return the error for a writer whose epoch is over."""
-    return LeaseLostError(f"another runner took over run {run}", "`holdfast status` shows what it does there")
-
-
-def run_held(run: str, holder: Holder, left_s: float) -> LeaseHeldError:
-    """Return the error for a run whose lease another runner has in the store."""
-    where = f" on {holder.host}" if holder.host else ""
-    return LeaseHeldError(
-        f"run {run} is held by another runner: {holder}",
-        f"`holdfast stop {run}`{where} ends it; if it is gone, wait {ceil(left_s)} s and run the command again",
-    )
-
-
-def events_lost(name: str, run: str) -> JournalError:
-    """Return the error for a store that no longer has what it acknowledged, or has what it never did."""
-    return JournalError(
-        f"{name} lost events of run {run} that it had acknowledged, or went back to an older state",
-        f"`holdfast resume {run}` compares with git and carries on",
-    )
-
-
-def unreadable(name: str, error: msgspec.DecodeError) -> JournalError:
-    """Return the error for a stored record that the codecs refuse."""
-    return JournalError(f"{name}: it holds a record that cannot be read ({error})", REBUILD)
-
-
-@contextmanager
-def decoding(name: str) -> Iterator[None]:
-    """Turn a codec's error about a stored record into a JournalError with a hint."""
-    try:
-        yield
-    except msgspec.DecodeError as error:
-        raise unreadable(name, error) from error
+def _credible(at: float) -> float:
+    """Return a stored time. Raises ValueError for one that no clock shows and no calendar has."""
+    if not 0 <= at < _LAST_TIME:
+        raise ValueError(f"a time that cannot be: {at}")
+    return at
 
 
 @contextmanager

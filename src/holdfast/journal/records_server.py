@@ -106,8 +106,10 @@ class RecordsServer:
         seen: set[bytes] = set()
         with self._explained():
             while True:
-                cursor, found = self._connection.call("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
-                new = [key for key in dict.fromkeys(found) if key not in seen]
+                said = self._connection.call("SCAN", cursor, "MATCH", pattern, "COUNT", 1000)
+                with self._connection.understanding():
+                    cursor, found = said
+                    new = [key for key in dict.fromkeys(found) if key not in seen]
                 seen.update(new)
                 for key, value in zip(new, self._connection.call("MGET", *new) if new else (), strict=True):
                     yield key.decode("utf-8", "replace"), value and value.decode("utf-8", "replace")

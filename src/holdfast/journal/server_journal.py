@@ -13,6 +13,8 @@ from holdfast.journal.lease import Holder
 from holdfast.journal.protocol import Journal
 
 LEASE_S = 30.0
+LONGEST_LEASE_S = 2 * LEASE_S
+"""No lease lasts longer. One that seems to was taken before the server's clock went back: it ends that long after somebody asks."""
 _NOBODY = ""
 """The fence of who took no epoch. No run has it."""
 

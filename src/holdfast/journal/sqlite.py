@@ -17,9 +17,9 @@ from holdfast.disk_sync import PRIVATE, make_folder
 from holdfast.errors import JournalError
 from holdfast.journal import sqlite_schema
 from holdfast.journal.filesystem_checks import refuse_network_filesystem
+from holdfast.journal.journal_errors import REBUILD, lease_lost, no_plan, no_such_run, run_exists
 from holdfast.journal.lease import Holder
 from holdfast.journal.protocol import (
-    REBUILD,
     Journal,
     JournalReader,
     StoredBytes,
@@ -28,12 +28,8 @@ from holdfast.journal.protocol import (
     StoredOverview,
     Watch,
     first_plan_of,
-    lease_lost,
-    no_plan,
-    no_such_run,
     plan_hash_of,
     plan_hashes_of,
-    run_exists,
 )
 from holdfast.journal.sqlite_errors import explained
 from holdfast.journal.sqlite_files import draft_of, put_draft_in_place, remove_files
@@ -44,7 +40,7 @@ T = TypeVar("T")
 _BUSY_S = 30.0
 _PAGE = 200
 
-_LISTING = "SELECT row, started_at, updated_at, last_seq FROM runs"
+_LISTING = "SELECT row, started_at, updated_at, last_seq, run FROM runs"
 _PLAN = "SELECT body FROM plans WHERE hash = ?"
 _TASKS = "SELECT row FROM tasks WHERE key BETWEEN ? AND ? ORDER BY key"
 _ALL_TASKS = f"SELECT run, tasks.row FROM tasks JOIN runs ON runs.key = tasks.key >> {sqlite_schema.KEY_BITS}"

@@ -11,7 +11,7 @@ import msgspec
 
 from holdfast.errors import JournalError, JournalUnavailableError
 from holdfast.journal.filesystem_checks import refusal
-from holdfast.journal.protocol import REBUILD, unreadable
+from holdfast.journal.journal_errors import REBUILD, unreadable
 from holdfast.journal.sqlite_read import PRIMARY_CODE
 from holdfast.system_errors import kind_at, machine_error
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from holdfast.boot import is_alive, own_process
 from holdfast.errors import JournalError
-from holdfast.journal.protocol import REBUILD, plan_hash_of
+from holdfast.journal.journal_errors import REBUILD
+from holdfast.journal.protocol import plan_hash_of
 from holdfast.journal.sqlite_read import consistent_read
 
 APPLICATION_ID = 0x486C6466

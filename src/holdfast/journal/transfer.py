@@ -7,6 +7,7 @@ from, and nobody executes it. The source is only read here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import groupby, islice, zip_longest
 
 from msgspec.structs import replace
@@ -15,8 +16,9 @@ from holdfast.core.event_codec import Recorded
 from holdfast.core.state import RunState, replay
 from holdfast.core.task_transitions import IllegalEventError
 from holdfast.errors import JournalError, NeedsDecisionError
+from holdfast.journal.journal_errors import REBUILD
 from holdfast.journal.lease import Holder
-from holdfast.journal.protocol import REBUILD, Journal, JournalReader, StoredRun
+from holdfast.journal.protocol import Journal, JournalReader, StoredRun
 
 _BATCH = 200
 
@@ -45,7 +47,7 @@ def copy_run(source: JournalReader, target: Journal, run: str, by: Holder | None
 
 def _begin(source: JournalReader, target: Journal, stored: StoredRun) -> None:
     """Make the run in the target with its first event and the plan that it began with."""
-    first = next(iter(source.events(stored.row.run, upto=1)))
+    first = source.first_event(stored.row.run)
     row = replace(_state_after(source, stored, 1).row, moving=source.name)
     target.create_run(stored.first_plan, row, first.event, first.at)
 
@@ -57,7 +59,8 @@ def _copy_rest(
     run = stored.row.run
     state, epoch = _state_after(source, stored, copied), target.take_epoch(run, by)
     for at, events in _appends(source.events(run, after=copied, upto=stored.last_seq)):
-        state.apply_all(recorded.event for recorded in events)
+        with _folding(source, run):
+            state.apply_all(recorded.event for recorded in events)
         row = replace(state.row, moving=source.name)
         target.append(run, epoch, [recorded.event for recorded in events], row, state.take_changed(), at)
     target.append(run, epoch, [], stored.row, stored.tasks, stored.updated_at)
@@ -65,14 +68,21 @@ def _copy_rest(
 
 def _state_after(source: JournalReader, stored: StoredRun, last: int) -> RunState:
     """Return the run as it was after an event."""
-    try:
+    with _folding(source, stored.row.run):
         state = replay(stored.first_plan, (one.event for one in source.events(stored.row.run, upto=last)))
-    except IllegalEventError as error:
-        raise JournalError(
-            f"{source.name}: the events of run {stored.row.run} contradict each other: {error}", REBUILD
-        ) from error
     state.take_changed()
     return state
+
+
+@contextmanager
+def _folding(source: JournalReader, run: str) -> Iterator[None]:
+    """Say whose events they are if they cannot be folded."""
+    try:
+        yield
+    except IllegalEventError as error:
+        raise JournalError(
+            f"{source.name}: the events of run {run} contradict each other: {error}", REBUILD
+        ) from error
 
 
 def _appends(events: Iterator[Recorded]) -> Iterator[tuple[float, list[Recorded]]]:

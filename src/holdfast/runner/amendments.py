@@ -106,7 +106,7 @@ def keep_plan(repo: Repository, journal: JournalReader, run: str, plan: Plan) ->
 
     Git keeps the run as if it had begun with the plan that it has now.
     """
-    started = next(iter(journal.events(run, upto=1))).event
+    started = journal.first_event(run).event
     assert isinstance(started, ev.RunStarted)
     as_now = replace(started, plan_hash=plan_hash(plan), goal=plan.goal)
     keep_record(repo, run, encode_plan(plan), encode_event(as_now))

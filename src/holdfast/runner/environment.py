@@ -19,6 +19,7 @@ from pathlib import Path
 from holdfast.core.session_variables import is_of_session
 from holdfast.fleet.protocol import LaunchKey
 from holdfast.redaction import holds_a_secret, names_a_secret
+from holdfast.runner.store_choice import OF_STORES
 
 _ORDINARY = frozenset((
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "HOSTNAME", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR",
@@ -76,8 +77,8 @@ def withheld_variables(pass_env: tuple[str, ...]) -> list[str]:
 
 
 def _is_passed(name: str, value: str, wanted: tuple[str, ...]) -> bool:
-    if name.startswith("GIT_") or _is_of_session(name):
-        return False  # these would point git, or the agent, somewhere else
+    if name.startswith("GIT_") or _is_of_session(name) or name in OF_STORES:
+        return False  # these would point git, or the agent, somewhere else, or to where runs are kept
     return _is_wanted(name, wanted) or (_is_ordinary(name) and not _holds_a_secret(name, value))
 
 

@@ -150,12 +150,16 @@ def _outside(repo: Repository, commits: Iterable[str], branch: BranchFacts | Non
 
 
 def _prepared(recorded: Sequence[Recorded]) -> frozenset[str]:
-    """Return the merges that were checked before they landed. What a rebuilt journal read from git counts as checked."""
+    """Return the merges that were checked before they landed, or that the user accepted.
+
+    What a rebuilt journal read from git counts as checked.
+    """
     rebuilt = max((r.seq for r in recorded if isinstance(r.event, ev.RunRestored)), default=0)
     return frozenset(
         r.event.commit
         for r in recorded
-        if isinstance(r.event, ev.MergePrepared) or (isinstance(r.event, ev.TaskLanded) and r.seq < rebuilt)
+        if isinstance(r.event, ev.MergePrepared | ev.BranchMoved)
+        or (isinstance(r.event, ev.TaskLanded) and r.seq < rebuilt)
     )
 
 

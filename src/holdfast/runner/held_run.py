@@ -16,7 +16,7 @@ from itertools import chain, repeat
 
 from holdfast.core.events import Event
 from holdfast.core.projection import RunRow, TaskRow
-from holdfast.errors import StoreUnavailableError
+from holdfast.errors import EventsLostError, LeftWaitingError, StoreUnavailableError
 from holdfast.journal.protocol import Journal
 
 Tell = Callable[[str], None]
@@ -47,8 +47,16 @@ class HeldRun:
     _away_since: float | None = None
 
     async def append(self, events: Sequence[Event], row: RunRow, tasks: Sequence[TaskRow], at: float) -> None:
-        """Make events durable and return once they are. Raises LeaseLostError if another runner took over."""
-        await self._patiently(lambda: self.journal.append(self.run, self.epoch, events, row, tasks, at))
+        """Make events durable and return once they are. Raises LeaseLostError if another runner took over.
+
+        Raises EventsLostError if the store went back to an older state. Only this runner knows then which commit of the run branch
+        is the last that it made, and it says so: the store may have lost that, and `resume` believes no commit by itself.
+        """
+        try:
+            await self._patiently(lambda: self.journal.append(self.run, self.epoch, events, row, tasks, at))
+        except EventsLostError as error:
+            command = f"holdfast resume {self.run} --accept-branch {row.tip[:12]}"
+            raise EventsLostError(error.message, f"`{command}` compares with git and carries on") from error
 
     async def confirm(self) -> None:
         """Return once it is sure that nobody else may have taken the run. Raises LeaseLostError if somebody did."""
@@ -69,7 +77,7 @@ class HeldRun:
     async def _patiently(self, call: Callable[[], object]) -> float:
         """Make a call until the server answers, and return when that call began.
 
-        Raises StoreUnavailableError if somebody wants us to end meanwhile.
+        Raises LeftWaitingError if somebody wants us to end meanwhile.
         """
         pauses_s = chain(_PAUSES_S, repeat(_PAUSE_MAX_S))
         while True:
@@ -78,7 +86,10 @@ class HeldRun:
                 call()
             except StoreUnavailableError as error:
                 if self.leaving.is_set():
-                    raise
+                    raise LeftWaitingError(
+                        f"ended while {error.message}",
+                        f"agents live on; `holdfast resume {self.run}` takes them over once the server answers",
+                    ) from error
                 self._tell_away(error, began)
             else:
                 self._tell_back()

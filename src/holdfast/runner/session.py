@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Self
 
+import msgspec
+
 from holdfast.agents.consent import consent_digest
 from holdfast.agents.invocation import require_root_accepted
 from holdfast.agents.presets import Presets, agent_providers, find_agent, presets_of, require_agents
@@ -26,7 +28,13 @@ from holdfast.core.projection import LandingConflict, RunRow
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER, RunStatus, SandboxLevel
-from holdfast.errors import HoldfastError, JournalError, LeaseHeldError, NeedsDecisionError
+from holdfast.errors import (
+    HoldfastError,
+    JournalError,
+    LeaseHeldError,
+    NeedsDecisionError,
+    RunExistsError,
+)
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import Fleet
 from holdfast.journal.lease import Holder, Lease, making_runs
@@ -50,6 +58,7 @@ from holdfast.runner.sandbox import require_good_variables
 from holdfast.runner.sandbox_setting import SandboxRequest, SandboxSetting, setting_in_force
 from holdfast.runner.task_workspaces import remove_soon
 from holdfast.runner.tick_writer import TickWriter, make_up_ticks
+from holdfast.runner.trace_exporter import trace_exporter
 from holdfast.system_errors import doing
 
 _RESTING = (RunStatus.PAUSED, RunStatus.STOPPED, RunStatus.BLOCKED)
@@ -100,31 +109,57 @@ def create_run(
     repo.prepare_state_dir()
     base = repo.resolve(plan.base)
     repo.require_no_state_dir(base)
+    event = RunStarted(
+        run="",  # chosen below, where nobody else of this clone chooses
+        goal=plan.goal,
+        plan_hash=plan_hash(plan),
+        base=base,
+        branch="",
+        target=repo.head_branch() if target is None else target,
+        plan_source=plan_source,
+        adopting=adopting,
+        git_settings=settings_digests(repo),
+        check_base=check_base,
+        resolves=resolves,
+    )
     with making_runs(repo.state_dir.runs_lock):
-        if known is not None:
-            _refuse_twin(journal, plan_hash(plan), plan_source, adopting, known)
-        # The journal may not know all runs, because it was lost or they were cleaned away.
-        outputs = (folder.name for folder in repo.state_dir.outputs("").glob("*"))
-        number = max(number_after({*known_runs(repo), *outputs}), journal.next_run_number())
-        run = ids.run_id(number, plan.goal)
-        event = RunStarted(
-            run=run,
-            goal=plan.goal,
-            plan_hash=plan_hash(plan),
-            base=base,
-            branch=ids.run_branch(run),
-            target=repo.head_branch() if target is None else target,
-            plan_source=plan_source,
-            adopting=adopting,
-            git_settings=settings_digests(repo),
-            check_base=check_base,
-            resolves=resolves,
-        )
-        if resolves is not None:
-            repo.keep(ids.merged_ref(run, resolves.task, 0), resolves.commit)
+        while True:
+            if known is not None:
+                _refuse_twin(journal, event.plan_hash, plan_source, adopting, known)
+            number = _next_number(repo, journal)
+            run = ids.run_id(number, plan.goal)
+            event = msgspec.structs.replace(event, run=run, branch=ids.run_branch(run))
+            try:
+                _record_start(repo, journal, plan, event)
+            except RunExistsError:
+                if journal.next_run_number() <= number:
+                    raise  # nobody was faster: the journal does not list what it has
+            else:
+                return run
+
+
+def _next_number(repo: Repository, journal: JournalReader) -> int:
+    """Return a number that no run has. The journal may not know all runs: it was lost, or they were cleaned away."""
+    outputs = (folder.name for folder in repo.state_dir.outputs("").glob("*"))
+    return max(number_after({*known_runs(repo), *outputs}), journal.next_run_number())
+
+
+def _record_start(repo: Repository, journal: Journal, plan: Plan, event: RunStarted) -> None:
+    """Make a run durable. Raises RunExistsError if another clone, which shares the journal, took its id meanwhile.
+
+    The journal decides before git has a plan or a branch of that name, so no two clones ever have different runs of one id.
+    """
+    kept = {}
+    if event.resolves is not None:
+        kept[ids.merged_ref(event.run, event.resolves.task, 0)] = event.resolves.commit
+    for ref, commit in kept.items():
+        repo.keep(ref, commit)
+    try:
         journal.create_run(plan, RunState(plan, first_row(event)).row, event, time.time())
-        keep_record(repo, run, encode_plan(plan), encode_event(event))
-    return run
+    except RunExistsError:
+        repo.ref_updates.delete(kept)
+        raise
+    keep_record(repo, event.run, encode_plan(plan), encode_event(event))
 
 
 def _refuse_twin(
@@ -203,7 +238,7 @@ class RunSession:
             # Read only now: a runner that lost its lease and does not know it yet cannot change this any more.
             state = journal.load(run).state()
             if journal.lease_s is not None:
-                _require_history(repo, state.row)
+                require_history(repo, state.row)
             known = presets_of(repo.checkout) if presets is None else presets
             session = cls(repo, journal, state, known, lease, epoch, options)
             if not session.is_over:
@@ -267,11 +302,15 @@ class RunSession:
             notifier, mirrors = Notifier(context), MirrorWriter(context)
             ticks = TickWriter(context, mirrors.paths)
             monitor = CheckoutMonitor(context, mirrors.paths)
-            loop = RunLoop(context, monitor, (observer, notifier, mirrors, ticks))
+            traces = trace_exporter(self.journal, self.state, self._epoch, self._options.tell)
+            observers = (observer, notifier, mirrors, ticks, *((traces,) if traces else ()))
+            loop = RunLoop(context, monitor, observers)
             status = await loop.run()
             await loop.record_at_rest(await ticks.finish())
             await loop.record_at_rest(await mirrors.finish())
             await loop.record_at_rest(await notifier.finish())
+            if traces is not None:
+                await loop.record_at_rest(await asyncio.to_thread(traces.finish))
         write_resume_note(self.repo, self.state)
         if status is RunStatus.COMPLETED:
             # Last: if the disk fails here, all else is done.
@@ -311,10 +350,10 @@ def _fence(journal: Journal, run: str, holder: Holder) -> int:
     return journal.take_epoch(run, holder, hold=True)
 
 
-def _require_history(repo: Repository, row: RunRow) -> None:
+def require_history(repo: Repository, row: RunRow) -> None:
     """Raise HoldfastError if a run that another clone may have executed builds on commits which are not here.
 
-    What landed there would be done again here.
+    What landed there would be done again here, or not be landed.
     """
     for commit, what in ((row.base, "began at"), (row.tip, "has landed")):
         if commit and not repo.exists(commit):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
@@ -19,6 +20,10 @@ from holdfast.repo.files import read_regular, write_durably
 
 STORE_VARIABLE = "HOLDFAST_STORE"
 PASSWORD_VARIABLE = "HOLDFAST_STORE_PASSWORD"  # noqa: S105 - its name
+RECORDS_PASSWORD_VARIABLE = "HOLDFAST_CFN_PASSWORD"  # noqa: S105 - its name
+OF_STORES = frozenset({STORE_VARIABLE, PASSWORD_VARIABLE, RECORDS_PASSWORD_VARIABLE})
+"""What no agent gets, whatever a plan asks for: who has it can write what became of every run."""
+_PASSWORD_CHARS_MIN = 8
 ACCEPT_VARIABLE = "HOLDFAST_ACCEPT_VOLATILE"
 _EMBEDDED = "sqlite"
 _KEYS = ("store",)
@@ -89,11 +94,16 @@ def remember_store(state: StateDir, store: Store) -> bool:
     return True
 
 
-def require_only_store(state: StateDir, store: Store, *, has_unfinished: Callable[[Path], bool]) -> None:
-    """Raise NeedsDecisionError if new runs would go into another store than the unfinished ones of this repository."""
+def is_unknown_here(state: StateDir, store: Store) -> bool:
+    """Tell whether a server was named in a clone that has neither a journal nor a note of a store."""
+    return isinstance(store, JournalAddress) and used_store(state) is None and not state.journal.exists()
+
+
+def require_only_store(state: StateDir, store: Store, *, has_runs: Callable[[Path], bool]) -> None:
+    """Raise NeedsDecisionError if new runs would go into another store than those of this repository, and hide them."""
     used = used_store(state)
     if isinstance(store, JournalAddress) and used is None:
-        if state.journal.exists() and has_unfinished(state.journal):
+        if state.journal.exists() and has_runs(state.journal):
             raise _second_store(str(state.journal), str(store))
     elif used is not None and (isinstance(store, Path) or used.url != storable_url(store.url)):
         raise _second_store(used.url, str(store))
@@ -111,6 +121,18 @@ def _address(url: str, repository: str, used: UsedStore | None) -> JournalAddres
         url = with_password(url, password)
     accepted = bool(os.environ.get(ACCEPT_VARIABLE)) or (used is not None and used.accept_volatile)
     return JournalAddress(url, repository, accepted)
+
+
+def store_passwords() -> tuple[str, ...]:
+    """Return the passwords of stores in the environment, in every spelling: nothing that prints one may be kept.
+
+    One of a few characters is left out: it would redact half of what is printed.
+    """
+    url = os.environ.get(STORE_VARIABLE, "")
+    in_url = password_of(url) if "://" in url else ""
+    found = (in_url, *(os.environ.get(name, "") for name in (PASSWORD_VARIABLE, RECORDS_PASSWORD_VARIABLE)))
+    spelled = dict.fromkeys(text for password in found for text in (password, quote(password, safe="")))
+    return tuple(text for text in spelled if len(text) >= _PASSWORD_CHARS_MIN)
 
 
 def settings_file() -> Path:

@@ -152,7 +152,8 @@ def test_the_records_of_a_sprint_with_very_many_files_stay_below_a_megabyte(
 ) -> None:
     """What is cut is named, and the newest stays."""
     long = "x" * 200
-    script = f"mkdir d; for n in $(seq 6000); do echo $n > d/{long}$n; done"
+    folder = "/".join([long] * 3)  # the paths make a record large, with fewer files
+    script = f"mkdir -p {folder}; for n in $(seq 1900); do echo $n > {folder}/{long}$n; done"
     cli = _stopped(tmp_path / "p", {"id": "a", "run": ["sh", "-c", script]})
     assert cli("mirror", "cfn", "--to", server.url).code == DONE
     with server.client() as client:

@@ -46,13 +46,17 @@ def test_a_killed_runner_is_known_to_be_gone_at_once(tmp_path: Path) -> None:
     assert _ending(trial) is Ending.COMPLETED
 
 
+def _kernel_state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def test_a_stopped_runner_is_not_taken_for_dead(tmp_path: Path) -> None:
     """SIGSTOP, a debugger or a suspended laptop: it still holds its lease, however long it says nothing."""
     trial, here, go = _trial(tmp_path)
     runner = start_runner(trial)
     here.wait()
     os.kill(runner.pid, signal.SIGSTOP)
-    os.waitid(os.P_PID, runner.pid, os.WSTOPPED | os.WNOWAIT)
+    eventually(lambda: _kernel_state(runner.pid) == "T", "the runner is stopped")
     assert _ending(trial) is Ending.RUNNING
     os.kill(runner.pid, signal.SIGCONT)
     go.release()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from holdfast.reporting.recovery_report import ResumeAction
 from holdfast.runner.recovery.rebuild import rebuild
 from holdfast.runner.requests import Request, send_request
 from tests.support.command import Cli, eventually
+from tests.support.preloaded_command import ForkedProcess
 from tests.support.repositories import Project
 from tests.support.runs import (
     DEADLINE_S,
@@ -56,7 +56,7 @@ def _commands(tmp_path: Path, then: str, *names: str, **more: Any) -> Trial:
     return Trial.of(project, stage("one", *tasks), limits=limits)
 
 
-def _start(trial: Trial, at_work: Fifo) -> subprocess.Popen[bytes]:
+def _start(trial: Trial, at_work: Fifo) -> ForkedProcess:
     """Start the run and wait until every task's first attempt has had its effect."""
     runner = start_runner(trial)
     for _ in trial.state().names:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from holdfast.runner.health import examine_run
 from holdfast.runner.recovery.rebuild import RebuildResult, rebuild
 from tests.support.command import is_alive
 from tests.support.power_cut import after_power_cut
+from tests.support.preloaded_command import ForkedProcess
 from tests.support.repositories import Project
 from tests.support.runs import (
     DEADLINE_S,
@@ -202,7 +202,7 @@ def test_agents_that_outlived_runner_and_journal_end_and_their_work_is_kept(tmp_
     assert trial.show("half.txt") == "half"
 
 
-def _kill(runner: subprocess.Popen[bytes]) -> None:
+def _kill(runner: ForkedProcess) -> None:
     os.killpg(runner.pid, 9)
     runner.communicate(timeout=DEADLINE_S)
 

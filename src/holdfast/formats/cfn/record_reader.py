@@ -23,6 +23,7 @@ from holdfast.formats.lenient_json import (
     texts,
     to_json,
 )
+from holdfast.formats.markdown import bulleted, paragraphs
 from holdfast.formats.model import ClaimedStatus, Finding
 from holdfast.formats.plan_assembly import StageDraft
 
@@ -130,6 +131,8 @@ def apply_records(model: EpicModel, found: RecordsByKind, *, has_all_needs: bool
         if native in said or native in agents:
             record = {**sprint.record, **said.get(native, {})}
             sprint.claim = sprint_claim(record, agents.get(native, []))
+        if not has_all_needs:
+            sprint.task = _with_orders(sprint.task, said.get(native, {}), agents.get(native, []))
     if not has_all_needs:
         _guess_branches(model)
         _apply_interfaces(model, found[RecordKind.INTERFACE])
@@ -156,6 +159,16 @@ def _agents(found: RecordsByKind, model: EpicModel) -> dict[str, list[Node]]:
             if sprint := model.find(owner):
                 agents.setdefault(sprint.native, []).append(record)
     return agents
+
+
+def _with_orders(task: Task, record: Node, agents: list[Node]) -> Task:
+    """Return a task that tells what the agents of its sprint were to do: records without the epic's file say no more of it."""
+    orders = (
+        *(text(agent.get("task")) for agent in nodes(record.get("agents"))),
+        *(text(agent.get("currentTask")) for agent in agents),
+    )
+    new = [order for order in dict.fromkeys(orders) if order and order not in (task.title, task.prompt)]
+    return replace(task, prompt=paragraphs(task.prompt, bulleted("What its agents worked on", new)))
 
 
 def _guess_branches(model: EpicModel) -> None:

@@ -127,18 +127,23 @@ class _WorkLocations:
 
     def in_checkout(self, without_work: Sequence[str], *, taken: bool) -> dict[str, UnfinishedWork]:
         """Return what the user's own checkout holds for the one task that was under way, if the user says that it does."""
-        if len(without_work) != 1:
+        if not without_work:
             return {}
         changed = changes_in(self._repo, self._main, _traces())
-        if changed.files and taken:
+        if changed.files and len(without_work) > 1:
+            sentence = (
+                f"The checkout has {_counted(changed.files)}, and nobody can tell whether of {' or '.join(without_work)}: "
+                "not taken. Commit what you want to keep on the base first."
+            )
+            self.noticed.append(Finding(kind="uncommitted", sentence=sentence))
+        elif changed.files and taken:
             self._tell_left_out(without_work[0], changed)
             return {
                 without_work[0]: UnfinishedWork("the checkout", self._main.head, self._main, changed.files)
             }
-        if changed.files:
-            files = "1 uncommitted file" if changed.files == 1 else f"{changed.files} uncommitted files"
+        elif changed.files:
             sentence = (
-                f"The checkout has {files}; --with-checkout takes {'it' if changed.files == 1 else 'them'} as the "
+                f"The checkout has {_counted(changed.files)}; --with-checkout takes {'it' if changed.files == 1 else 'them'} as the "
                 f"unfinished work of {without_work[0]}."
             )
             self.noticed.append(Finding(kind="uncommitted", sentence=sentence, task=without_work[0]))
@@ -197,3 +202,7 @@ class _WorkLocations:
             return 0
         self._tell_left_out(claim.task, changed)
         return changed.files
+
+
+def _counted(files: int) -> str:
+    return "1 uncommitted file" if files == 1 else f"{files} uncommitted files"

@@ -17,9 +17,7 @@ from holdfast.journal.address import JournalAddress, password_of, with_password
 from holdfast.journal.records_server import RecordsServer, RecordWrite, holds_records, place_of
 from holdfast.repo.repository import Repository
 from holdfast.runner.mirror.renderer import RunRenderer
-from holdfast.runner.store_choice import chosen_store
-
-PASSWORD_VARIABLE = "HOLDFAST_CFN_PASSWORD"  # noqa: S105 - its name
+from holdfast.runner.store_choice import RECORDS_PASSWORD_VARIABLE, chosen_store
 
 
 def is_server(place: str) -> bool:
@@ -38,14 +36,14 @@ def require_keepable(url: str) -> str:
     if password_of(url):
         raise HoldfastError(
             "a password in the address of a mirror is lost: Holdfast writes none down",
-            f"give it in {PASSWORD_VARIABLE} to this command and to each runner of the run",
+            f"give it in {RECORDS_PASSWORD_VARIABLE} to this command and to each runner of the run",
         )
     return place_of(url)
 
 
 def open_server(url: str) -> RecordsServer:
     """Return the server at an address. A password that is not in it may be in the environment."""
-    password = os.environ.get(PASSWORD_VARIABLE, "")
+    password = os.environ.get(RECORDS_PASSWORD_VARIABLE, "")
     return RecordsServer(with_password(url, password) if password and not password_of(url) else url)
 
 

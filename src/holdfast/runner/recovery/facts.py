@@ -99,7 +99,7 @@ def require_own_branch(row: RunRow, facts: Facts, accepted: str = "") -> None:
         f"{'is' if number == 1 else 'are'} not Holdfast's: {listed}{', …' if number > _COMMITS_SHOWN else ''}"
         + (f". They claim to be landings of {', '.join(claimed)}, and are none" if claimed else ""),
         f"`git log -p {row.tip[:12]}..{tip[:12]}` shows them. `git update-ref {row.branch} {row.tip}` takes them off; "
-        f"`--accept-branch {tip[:12]}` takes the branch as it is.",
+        f"`--accept-branch {tip[:12]}` takes the branch as it is. If the store went back to an older state, they may be Holdfast's.",
     )
 
 

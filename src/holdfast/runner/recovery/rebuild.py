@@ -26,11 +26,17 @@ from holdfast.core.rebuild import passed_over, rebuild_events
 from holdfast.core.run_transitions import first_row
 from holdfast.core.state import RunState
 from holdfast.core.status import TASK_IS_SETTLED, RunStatus
-from holdfast.errors import HoldfastError, LeaseHeldError, NeedsDecisionError
+from holdfast.errors import (
+    HoldfastError,
+    JournalError,
+    LeaseHeldError,
+    NeedsDecisionError,
+    StoreUnavailableError,
+)
 from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
 from holdfast.journal import open_reader
-from holdfast.journal.lease import Lease, making_runs
+from holdfast.journal.lease import Lease, locker, making_runs
 from holdfast.journal.maintenance import diagnose, open_draft, put_in_place
 from holdfast.journal.protocol import Journal, JournalReader, RunListing
 from holdfast.repo.commit_contents import commit_time
@@ -104,11 +110,12 @@ def _reason(repo: Repository, store: Store, *, replace: bool) -> str:
     with closing(open_reader(store)) as journal:
         if not replace:
             _refuse_sound(repo, journal)
-        if held := [run for run in map(_run_of, journal.runs()) if journal.holder(run) is not None]:
-            raise LeaseHeldError(
-                f"run {held[0]} is held by another runner: {journal.holder(held[0])}",
-                "end it there first: `holdfast stop`",
-            )
+        for run in map(_run_of, journal.runs()):
+            held = journal.holder(run)
+            if held is not None and not held.is_outlived_by(locker(repo.state_dir.run(run).lease)):
+                raise LeaseHeldError(
+                    f"run {run} is held by another runner: {held}", "end it there first: `holdfast stop`"
+                )
     return "the journal is sound, and was to be replaced"
 
 
@@ -116,8 +123,13 @@ def _is_empty(store: Store) -> bool:
     """Tell whether there is no journal of this repository."""
     if isinstance(store, Path):
         return not store.exists()
-    with closing(open_reader(store)) as journal:
-        return not journal.runs()
+    try:
+        with closing(open_reader(store)) as journal:
+            return not journal.runs()
+    except StoreUnavailableError:
+        raise
+    except JournalError:
+        return False  # there is one, and it is damaged: `diagnose` says how
 
 
 def _run_of(listing: RunListing) -> str:
