@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,7 @@ from holdfast.core.facts import BranchFacts, Landing
 from holdfast.core.ids import run_branch
 from holdfast.core.state import RunState
 from holdfast.journal import open_reader
+from holdfast.journal.address import JournalAddress
 from holdfast.journal.protocol import StoredRun
 from tests.crash.sample_run import RUN, environment, git
 
@@ -127,9 +128,12 @@ class Moment:
         return {} if self.stored is None else {task.id: task.attempt for task in self.stored.tasks}
 
 
-def look(repository: Path, *, with_journal: bool = True) -> Moment:
-    """Return what the repository shows now; `with_journal=False` where the journal is damaged on purpose."""
-    stored, recorded = _journal(repository) if with_journal else (None, ())
+def look(repository: Path, store: JournalAddress | None = None, *, with_journal: bool = True) -> Moment:
+    """Return what the repository shows now; `with_journal=False` where the journal is damaged on purpose.
+
+    The journal is in the repository, unless it is in a `store`.
+    """
+    stored, recorded = _journal(repository, store) if with_journal else (None, ())
     listing = git(repository, "for-each-ref", "--format=%(refname) %(objectname)").split()
     refs = dict(zip(listing[::2], listing[1::2], strict=True))
     tip = refs.get(BRANCH, "")
@@ -144,14 +148,14 @@ def look(repository: Path, *, with_journal: bool = True) -> Moment:
     return Moment(stored, recorded, refs, branch, (*lowest, *(name for name, _ in line)))
 
 
-def _journal(repository: Path) -> tuple[StoredRun | None, tuple[Recorded, ...]]:
+def _journal(repository: Path, store: JournalAddress | None) -> tuple[StoredRun | None, tuple[Recorded, ...]]:
     path = repository / ".holdfast" / "journal.db"
-    if not path.exists():
+    if store is None and not path.exists():
         return None, ()
-    reader = open_reader(path)
-    if not any(listing.row.run == RUN for listing in reader.runs()):
-        return None, ()
-    return reader.load(RUN), tuple(reader.events(RUN))
+    with closing(open_reader(store or path)) as reader:
+        if not any(listing.row.run == RUN for listing in reader.runs()):
+            return None, ()
+        return reader.load(RUN), tuple(reader.events(RUN))
 
 
 def _landing(name: str, commit: Commit) -> Landing | None:

@@ -1,10 +1,12 @@
 /* fault_injector: run a command and break it at exactly one of its file-changing system calls.
  *
- *   fault_injector -r DIR [-m MODE] [-n POINT | -f POINT] [-d] [-l LIST] [-t RECORDING] [-o VERDICT] COMMAND... | -p PID
+ *   fault_injector -r DIR [-s PORT] [-m MODE] [-n POINT | -f POINT] [-d] [-l LIST] [-t RECORDING] [-o VERDICT] COMMAND... | -p PID
  *
  * Every call that changes a file below DIR, in any process or thread that COMMAND ever starts, is a point; one counter
  * numbers them all. Without -m they are only counted. A call that cannot change anything (mkdir of what exists, unlink
  * of what does not, O_CREAT on an existing file) is no point, nor is a write to a pipe, a socket or a deleted file.
+ *
+ * With -s, what is sent to the server at that port of this machine, and what is received from it, is a point, too.
  *
  *   kill          every process dies before the call runs
  *   after         ... right after it ran
@@ -52,7 +54,7 @@ static struct {
     enum mode mode;
     int error;
     long at;
-    bool lasting, leave;
+    bool lasting, leave, has_server;
     FILE *list;
     const char *verdict;
     pid_t attached; /* the process of -p */
@@ -185,6 +187,8 @@ static void go_background(void)
 static bool is_due(const struct point *point)
 {
     bool full = want.error == ENOSPC || want.error == EDQUOT;
+    if (full && point->call->message) /* no disk is in the way of a message */
+        return false;
     if (want.lasting)
         return point->number >= want.at && (!full || point->grows);
     bool possible = want.mode != MAIN_PROCESS || main_status < 0; /* only a living process can be killed */
@@ -391,7 +395,7 @@ static void start_main_process(char **command)
         close(go[1]);
         if (read(go[0], &byte, 1) != 1)
             _exit(TOOL_FAILED);
-        if (!install_filter(want.list || is_recording()))
+        if (!install_filter(want.list || is_recording(), want.has_server))
             die("seccomp");
         execvp(command[0], command);
         fprintf(stderr, "fault_injector: %s: %s\n", command[0], strerror(errno));
@@ -457,9 +461,13 @@ static void parse(int argc, char **argv)
 {
     bool has_directory = false;
     int option;
-    while ((option = getopt(argc, argv, "+r:m:n:f:dl:t:o:p:")) != -1) {
+    while ((option = getopt(argc, argv, "+r:s:m:n:f:dl:t:o:p:")) != -1) {
         if (option == 'r' && !(has_directory = set_directory(optarg)))
             die(optarg);
+        if (option == 's') {
+            set_server(atoi(optarg));
+            want.has_server = true;
+        }
         if (option == 'm')
             want.mode = parse_mode(optarg);
         if (option == 'n' || option == 'f') {
@@ -484,8 +492,8 @@ static void parse(int argc, char **argv)
         die("needs -r DIR, and a command or -p");
     if ((want.mode != COUNT) != (want.at > 0) || (want.lasting && want.mode != ERRNO))
         die("a fault needs -m MODE and -n POINT; -f POINT is for errno only");
-    if (is_recording() && (want.mode != COUNT || want.leave))
-        die("-t records a whole and unbroken run");
+    if (is_recording() && (want.mode != COUNT || want.leave || want.has_server))
+        die("-t records a whole and unbroken run, and no server");
 }
 
 int main(int argc, char **argv)

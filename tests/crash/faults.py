@@ -31,6 +31,8 @@ BUILD_DIR = HERE / "build"
 SOURCES = ("fault_injector.c", "recording.c", "syscall_points.c")
 HEADERS = ("recording.h", "syscall_points.h", "arch.h")
 GRACE_S = 10.0
+SERVER = "the server"
+"""The path of a point that is a message to the server, or from it."""
 
 Mode = Literal["kill", "after", "torn", "main_process", "errno"]
 
@@ -46,6 +48,7 @@ class Program:
     With `leave`, the run ends when the program's own process does; without, when the last of its descendants does.
     `start` makes the program's process instead of a new start: given the file for its output, and whether to tell how
     processes notice each other, it returns a process that has stopped itself, and installs the filter when it goes on.
+    With a `server_port`, each message to and from the server there is a point, too; `start` then sees to that filter.
     """
 
     argv: Sequence[str]
@@ -55,6 +58,7 @@ class Program:
     timeout_s: float = 60.0
     leave: bool = False
     start: Callable[[Path, bool], int] | None = None
+    server_port: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +76,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One file-changing call: `path` is relative to the program's root.
+    """One file-changing call: `path` is relative to the program's root. Or a message: then it is `SERVER`.
 
     `exchanges` counts what had passed between the main process and the others before it; only listings tell. `is_alone`
     says that no other process was alive. Only a call that `needs_room` can fail because the disk is full; a sync is
@@ -186,6 +190,7 @@ def run_tool(program: Program, options: list[str], scratch: Path) -> FaultResult
     told, output = scratch / "verdict", scratch / "output"
     command = [str(build()), "-r", str(program.root), "-o", str(told), *options]
     command += ["-d"] if program.leave else []
+    command += [] if program.server_port is None else ["-s", str(program.server_port)]
     with output.open("wb") as sink:
         if program.start is None:
             command += ["--", *program.argv]

@@ -18,7 +18,7 @@ from holdfast.core.ids import run_branch
 from holdfast.core.invariants import Violation
 from holdfast.core.status import RunStatus
 from tests.crash.evidence import Commit, GitObjects, Moment, reachable
-from tests.crash.faults import Point, Program
+from tests.crash.faults import Fault, Point, Program, list_points, run_with_fault
 from tests.crash.invariants import BeforeCrash, Harm, Harmful, end_violations, work_violations
 from tests.crash.preloaded_program import STOPPED_BY_USER, Ended
 from tests.crash.recording import record
@@ -35,15 +35,21 @@ from tests.crash.sample_run import (
     SamplePlan,
     SampleTask,
     command,
+    copy,
     git,
     make_template,
 )
+from tests.crash.swept_store import SweptStore
 
 
 class Workbench(Protocol):
-    """A repository at its place, and the program in it: run to its end, or given to the fault injector."""
+    """A repository at its place, and the program in it: run to its end, or given to the fault injector.
+
+    With a store, the journal is there.
+    """
 
     repository: Path
+    store: SweptStore | None
 
     def run(self, *words: str) -> Ended:
         """Run one command of the program, unbroken."""
@@ -154,10 +160,39 @@ def _leave_killed(
 ) -> None:
     """Run a plan, and leave the repository as a kill at one of its points does."""
     make_template(bench.repository, plan)
+    if bench.store is not None:
+        _kill_at(bench, bench.store, at, words, exit_status)
+        return
     recording = record(bench.program(words), exit_status)
     moment = recording.moment(at(recording.points).number)
     shutil.rmtree(bench.repository)
     moment.disk.whole().write_to(bench.repository)
+
+
+def _kill_at(
+    bench: Workbench,
+    store: SweptStore,
+    at: Callable[[Sequence[Point]], Point],
+    words: tuple[str, ...],
+    exit_status: int,
+) -> None:
+    """Kill a run at one of its points. What is in the store cannot be played back, so it is really killed there."""
+    fresh = bench.repository.with_name("fresh")
+    copy(bench.repository, fresh)
+    while True:
+        wanted = at(list_points(bench.program(words), exit_status))
+        shutil.rmtree(bench.repository)
+        copy(fresh, bench.repository)
+        store.server.put_back()
+        struck = run_with_fault(bench.program(words), Fault("kill", wanted.number)).point
+        if struck is not None and struck.stratum == wanted.stratum:
+            break  # else another of its threads was faster this time
+        shutil.rmtree(bench.repository)
+        copy(fresh, bench.repository)
+        store.server.put_back()
+    shutil.rmtree(fresh)
+    store.wait_until_quiet()
+    store.end_lease(bench.repository, RUN)
 
 
 def _first_landing(points: Sequence[Point]) -> Point:
@@ -432,6 +467,19 @@ def _is_rebuilt(judged: Judged) -> Iterator[Violation]:
     damaged = [path.read_bytes() for path in (judged.repository / ".holdfast").glob("journal.db.damaged-*")]
     if damaged.count(DAMAGED) != 1:
         yield Violation(15, f"the damaged journal is kept {damaged.count(DAMAGED)} times")
+    yield from _is_restored(judged)
+
+
+def _prepare_emptied(bench: Workbench) -> None:
+    """Let the server lose everything."""
+    _ended(_FAILS, 1)(bench)
+    assert bench.store is not None
+    bench.store.wait_until_quiet()
+    bench.store.server.put_back()
+
+
+def _is_restored(judged: Judged) -> Iterator[Violation]:
+    """Judge what git gave back: all that had landed is there, nothing was dropped, and the run went on to its end."""
     if judged.end.line[: len(judged.before.line)] != judged.before.line:
         yield Violation(7, f"{judged.before.line} had landed, and the run branch has {judged.end.line}")
     kept = reachable(judged.repository)
@@ -674,3 +722,18 @@ OPERATIONS: tuple[Operation, ...] = (
         r"backups/.*",
     ),
 )
+
+STORED_OPERATIONS: tuple[Operation, ...] = (
+    *(operation for operation in OPERATIONS if not operation.repairs_journal),
+    Operation(
+        "rebuild",
+        "emptied",
+        _prepare_emptied,
+        REBUILD,
+        lambda _: (NextCommand(REBUILD, (0, 3)), NextCommand(CARRY_ON)),
+        _is_restored,
+        NextCommand(CARRY_ON),
+        repairs_journal=True,
+    ),
+)
+"""Those of a repository whose journal is in a server, which can be emptied, but not damaged."""

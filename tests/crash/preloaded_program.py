@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import disk_sync
+from holdfast.runner.store_choice import STORE_VARIABLE
 from tests.crash.faults import build_filter
-from tests.crash.sample_run import CARRY_ON, PREVIEW, START, environment, make_template
+from tests.crash.sample_run import CARRY_ON, PREVIEW, START, environment, git, make_template
 
 COMMAND_S = 60
 PRELOADED = (
@@ -64,12 +65,13 @@ class Ended:
 
 
 class PreloadedProgram:
-    """One preloaded interpreter. Commands run one after the other."""
+    """One preloaded interpreter. Commands run one after the other. With a `store`, runs are kept in that server."""
 
-    def __init__(self, bug: str = "") -> None:
+    def __init__(self, bug: str = "", store: str = "") -> None:
+        self._messages = bool(store)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.crash.preloaded_program", bug, str(build_filter())],
-            env=environment(),
+            env=environment() | ({STORE_VARIABLE: store} if store else {}),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -83,9 +85,8 @@ class PreloadedProgram:
 
     def start(self, cwd: Path, argv: Sequence[str], output: Path, *, exchanges: bool) -> int:
         """Make a process that runs them once it is traced and continued; return its id."""
-        return self._ask(
-            {"argv": argv, "cwd": str(cwd), "output": str(output), "traced": True, "exchanges": exchanges}
-        )
+        filters = {"exchanges": exchanges, "messages": self._messages}
+        return self._ask({"argv": argv, "cwd": str(cwd), "output": str(output), "traced": filters})
 
     def _ask(self, request: dict[str, object]) -> int:
         assert self._process.stdin
@@ -113,7 +114,7 @@ def _serve(bug: str, library: str) -> None:
     else:
         _run_once(main)
     install_filter = ctypes.CDLL(library, use_errno=True).install_filter
-    install_filter.argtypes, install_filter.restype = [ctypes.c_bool], ctypes.c_bool
+    install_filter.argtypes, install_filter.restype = [ctypes.c_bool, ctypes.c_bool], ctypes.c_bool
     gc.collect()
     gc.freeze()  # else the collector of each copy would touch, and thereby copy, every object there is
     for line in sys.stdin:
@@ -134,6 +135,8 @@ def _run_once(main: Any) -> None:
     nothing = io.StringIO()
     with tempfile.TemporaryDirectory() as folder:
         make_template(Path(folder, "repository"))
+        # A store that is shared knows a repository by its first commit, which is that of every other template.
+        git(Path(folder, "repository"), "config", "holdfast.repository", "preloaded")
         with redirect_stdout(nothing), redirect_stderr(nothing), chdir(Path(folder, "repository")):
             codes = [main(list(words)) for words in (START, CARRY_ON, PREVIEW)]
     disk_sync._threads().shutdown()
@@ -157,10 +160,10 @@ def _child(main: Any, request: dict[str, Any], install_filter: Any) -> int:
         os.dup2(source, target)
     os.close(sink)
     os.close(nothing)
-    if request.get("traced"):
+    if filters := request.get("traced"):
         ctypes.CDLL(None).prctl(_SET_PTRACER, _ANYBODY, 0, 0, 0)
         os.kill(os.getpid(), signal.SIGSTOP)
-        assert install_filter(request["exchanges"])
+        assert install_filter(filters["exchanges"], filters["messages"])
     argv = request["argv"]
     if argv[0] == STOPPED_BY_USER:
         user = os.fork()

@@ -4,6 +4,7 @@
     python -m tests.crash.sweep --operation land --mode kill       those of one operation, or of one mode
     python -m tests.crash.sweep --operation run/conflict --faults kill:12          one of them again, with all that was printed
     python -m tests.crash.sweep --operation run/conflict --faults kill:12+full:3   the second in the resume after the first
+    python -m tests.crash.sweep --store redis …                    the journal is in a server; half the points are messages to it
 
 Every point of every operation is the business of `matrix.py`. A run is concurrent: the same number is not always the
 same call, and the last numbers may not be reached. A fault that did not strike proves nothing; it is counted apart and
@@ -25,9 +26,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.crash.faults import Point, stratified_sample
-from tests.crash.operations import OPERATIONS, Operation
+from tests.crash.faults import SERVER, Point, stratified_sample
+from tests.crash.operations import OPERATIONS, STORED_OPERATIONS, Operation
+from tests.crash.swept_store import SweptStore
 from tests.crash.trial import KINDS, TORN_CALLS, CrashTrial, PlannedFault, TrialResult
+from tests.support.servers import SERVERS
 
 WORKERS = 2
 RECOVERY = "recovery"
@@ -64,21 +67,24 @@ class Tally:
     fired: Counter[str] = field(default_factory=Counter)
     bad: Counter[str] = field(default_factory=Counter)
     resumes: Counter[str] = field(default_factory=Counter)
+    at_server: int = 0
+    """How many cycles began with a fault at a message to the server, or from it."""
     redone: int = 0
     wasted: int = 0
     sentences: list[str] = field(default_factory=list)
     log: str = ""
 
-    def add(self, operation: Operation, job: Job, outcome: TrialResult) -> None:
+    def add(self, operation: Operation, job: Job, outcome: TrialResult, store: str = "") -> None:
         """Count one cycle."""
         self.done[job.mode] += 1
         self.fired[job.mode] += outcome.fired
+        self.at_server += outcome.fired and outcome.struck[0].path == SERVER
         self.bad[job.mode] += bool(outcome.violations)
         self.resumes[job.mode] += outcome.resumes
         self.redone += outcome.redone
         self.wasted += outcome.wasted
         self.log = outcome.log
-        command = command_for(operation, job.planned)
+        command = command_for(operation, job.planned) + (f" --store {store}" if store else "")
         self.sentences += [f"{sentence}\n    {command}" for sentence in outcome.sentences()]
 
     def table(self) -> str:
@@ -93,6 +99,8 @@ class Tally:
         lines.append(
             f"{'all':14}{done:8}{fired:8}{done - fired:8}{self.resumes.total():9}{self.bad.total():10}"
         )
+        if self.at_server:
+            lines.append(f"fired at a message to or from the server: {self.at_server}")
         lines.append(f"landed tasks done again: {self.redone}; attempts whose work was lost: {self.wasted}")
         return "\n".join(lines)
 
@@ -117,14 +125,24 @@ def sample_jobs(points: Sequence[Point], wanted: int, seed: int) -> list[Job]:
 def _jobs_of(mode: str, points: Sequence[Point], count: int, rng: random.Random) -> list[Job]:
     if mode == STACKED:
         return [Job(mode, _stack(points, rng)) for _ in range(count)]
-    suited = [point for point in points if mode != "torn" or point.syscall in TORN_CALLS]
-    chosen = stratified_sample(suited, count, rng.randrange(2**32))
+    suited = [point for point in points if _is_suited(mode, point)]
+    messages = [point for point in suited if point.path == SERVER]
+    chosen = stratified_sample(messages, -(-count // 2), rng.randrange(2**32)) if messages else []
+    files = [point for point in suited if point.path != SERVER]
+    chosen += stratified_sample(files, count - len(chosen), rng.randrange(2**32))
     if mode == RECOVERY:
         return [
             Job(mode, (PlannedFault("kill", point.number), PlannedFault("kill", _early(rng))))
             for point in chosen
         ]
     return [Job(mode, (PlannedFault(mode, point.number),)) for point in chosen]
+
+
+def _is_suited(mode: str, point: Point) -> bool:
+    """Tell whether a fault makes sense at a point: no message is refused because a disk is full."""
+    if mode == "torn":
+        return point.syscall in TORN_CALLS
+    return point.path != SERVER or mode not in ("enospc", "full")
 
 
 def _stack(points: Sequence[Point], rng: random.Random) -> tuple[PlannedFault, ...]:
@@ -150,16 +168,26 @@ def instead(job: Job, rng: random.Random) -> Job:
 class Sweep:
     """Does the jobs of one operation, one after the other, and shows what went wrong as it comes."""
 
-    def __init__(self, folder: Path, operation: Operation, seed: int, *, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        operation: Operation,
+        seed: int,
+        store: SweptStore | None = None,
+        *,
+        quiet: bool = False,
+    ) -> None:
         self.tally = Tally()
         self.operation = operation
-        self._trial = CrashTrial(folder, operation)
+        self._store = "" if store is None else store.kind
+        self._trial = CrashTrial(folder, operation, store=store)
+        self._points: list[Point] = []
         self._rng = random.Random(seed)
         self._quiet = quiet
 
     def sample(self, wanted: int, mode: str | None = None) -> list[Job]:
         """Choose jobs of this operation, of one mode or of all."""
-        points = self._trial.points()
+        points = self._points = self._points or self._trial.points()
         if mode is not None:
             return _jobs_of(mode, points, wanted, self._rng)
         return sample_jobs(points, wanted, self._rng.randrange(2**32))
@@ -176,7 +204,7 @@ class Sweep:
     def _settle(self, job: Job) -> None:
         for _ in range(_TRIES):
             outcome = self._trial.cycle(job.planned)
-            self.tally.add(self.operation, job, outcome)
+            self.tally.add(self.operation, job, outcome, self._store)
             if outcome.violations and not self._quiet:
                 print(self.tally.sentences[-1], flush=True)
             if outcome.fired or outcome.violations:
@@ -184,9 +212,10 @@ class Sweep:
             job = instead(job, self._rng)
 
 
-def chosen_operations(name: str | None) -> list[Operation]:
+def chosen_operations(name: str | None, store: str | None = None) -> list[Operation]:
     """Return the operations of a name, such as `land` or `land/merge`; without one, all."""
-    return [operation for operation in OPERATIONS if name in (None, operation.name, str(operation))]
+    known = OPERATIONS if store is None else STORED_OPERATIONS
+    return [operation for operation in known if name in (None, operation.name, str(operation))]
 
 
 def shares(operations: Sequence[Operation], wanted: int) -> dict[Operation, int]:
@@ -196,7 +225,18 @@ def shares(operations: Sequence[Operation], wanted: int) -> dict[Operation, int]
 
 
 def _swept(operation: Operation, wanted: int, args: argparse.Namespace, folder: Path) -> Tally:
-    sweep = Sweep(folder / f"{operation.name}-{operation.situation}", operation, args.seed)
+    store = SweptStore.start(args.store) if args.store else None
+    try:
+        return _swept_in(store, operation, wanted, args, folder)
+    finally:
+        if store is not None:
+            store.process.stop()
+
+
+def _swept_in(
+    store: SweptStore | None, operation: Operation, wanted: int, args: argparse.Namespace, folder: Path
+) -> Tally:
+    sweep = Sweep(folder / f"{operation.name}-{operation.situation}", operation, args.seed, store)
     if args.faults:
         pairs = (text.split(":") for text in args.faults.split("+"))
         jobs = [Job(STACKED, tuple(PlannedFault(kind, int(point)) for kind, point in pairs))]
@@ -222,13 +262,14 @@ def main() -> int:
     )
     parser.add_argument("--operation", metavar="O", help="this operation only, such as land or land/merge")
     parser.add_argument("--mode", choices=MODES, help="this mode only")
+    parser.add_argument("--store", choices=SERVERS, help="the journal is in a server")
     parser.add_argument("--faults", metavar="K:P+…", help="these faults, one after the other")
     parser.add_argument(
         "--workers", type=int, default=WORKERS, metavar="W", help=f"operations at once ({WORKERS})"
     )
     parser.add_argument("--keep", action="store_true", help="keep the repositories and say where")
     args = parser.parse_args()
-    operations = chosen_operations(args.operation)
+    operations = chosen_operations(args.operation, args.store)
     if not operations or (args.faults and len(operations) != 1):
         parser.error(f"--operation is one of {', '.join(map(str, OPERATIONS))}")
     folder = Path(tempfile.mkdtemp(prefix="sweep-"))

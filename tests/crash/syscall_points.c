@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,6 +25,8 @@ static const struct call CALLS[] = {
     CALL(pwritev, .fd = 1, .vector = 2, .offset = 4, .grows = true),
     CALL(sendfile, .fd = 1, .length = 4, .grows = true),
     CALL(splice, .fd = 3, .length = 5, .offset_at = 4, .grows = true),
+    CALL(sendto, .fd = 1, .length = 3, .message = true),
+    CALL(recvfrom, .fd = 1, .message = true),
     CALL(fallocate, .fd = 1, .grows = true),
     CALL(ftruncate, .fd = 1),
     CALL(fsync, .fd = 1, .syncs = true),
@@ -93,6 +97,7 @@ static const int EXCHANGES[] = {
 enum { EXCHANGE_COUNT = sizeof EXCHANGES / sizeof *EXCHANGES };
 
 static char directory[PATH_MAX]; /* real and without a slash at the end, so that "/" is empty */
+static int server_port;          /* 0: there is none */
 
 bool set_directory(const char *name)
 {
@@ -103,7 +108,12 @@ bool set_directory(const char *name)
     return true;
 }
 
-bool install_filter(bool exchanges)
+void set_server(int port)
+{
+    server_port = port;
+}
+
+bool install_filter(bool exchanges, bool messages)
 {
     struct sock_filter code[5 + 5 * CALL_COUNT + 2 * EXCHANGE_COUNT];
     unsigned short n = 0;
@@ -113,6 +123,8 @@ bool install_filter(bool exchanges)
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (int i = 0; i < CALL_COUNT; i++) {
         const struct call *call = &CALLS[i];
+        if (call->message && !messages)
+            continue;
         /* Most opens only read: their flags are tested here, without waking the tracer. openat2 hides them in memory. */
         bool test_flags = call->flags && strcmp(call->name, "openat2") != 0;
         code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call->nr, 0, test_flags ? 4 : 1);
@@ -224,6 +236,19 @@ static bool changes_name(pid_t tid, const info_t *info, struct point *point)
     return (lstat(subject, &status) == 0) == (call->must == PRESENT);
 }
 
+/* The connection is looked at through a copy of its descriptor: the tracer shares no files with the tracee. */
+static bool is_to_server(pid_t process, int fd)
+{
+    struct sockaddr_storage peer = { 0 };
+    socklen_t size = sizeof peer;
+    int handle = server_port ? (int)syscall(SYS_pidfd_open, process, 0) : -1;
+    int copy = handle < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, handle, fd, 0);
+    bool known = copy >= 0 && getpeername(copy, (struct sockaddr *)&peer, &size) == 0 && peer.ss_family == AF_INET;
+    close(copy);
+    close(handle);
+    return known && ntohs(((struct sockaddr_in *)&peer)->sin_port) == server_port;
+}
+
 bool find_point(pid_t tid, const info_t *info, struct point *point)
 {
     for (int i = 0; i < CALL_COUNT && !point->call; i++)
@@ -234,6 +259,8 @@ bool find_point(pid_t tid, const info_t *info, struct point *point)
     point->grows = point->call->grows;
     if (point->call->syncs_all)
         return snprintf(point->path, sizeof point->path, "%s", directory) >= 0;
+    if (point->call->message)
+        return is_to_server(point->pid, (int)info->seccomp.args[0]) && snprintf(point->path, sizeof point->path, SERVER) >= 0;
     if (!point->call->fd)
         return changes_name(tid, info, point);
     return path_of_fd(tid, (int)info->seccomp.args[point->call->fd - 1], point->path) && is_below(point->path);

@@ -1,4 +1,4 @@
-/* Which system calls change files, and whether a stopped one would. What to do about it is fault_injector.c's matter. */
+/* Which system calls change files, or pass something to or from a server, and whether a stopped one would. What to do about it is fault_injector.c's matter. */
 #ifndef POINTS_H
 #define POINTS_H
 
@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <sys/ptrace.h>
 #include <sys/types.h>
+
+#define SERVER "the server"
 
 enum must { ANY, PRESENT, ABSENT }; /* what the name has to be for the call to change anything */
 
@@ -22,7 +24,8 @@ struct call {
     unsigned char offset, offset_at; /* where it writes, or where that is stored; else at the file's position */
     bool syncs, syncs_all;           /* it changes nothing; and: it names no file, it is about all of them */
     enum must must;
-    bool grows; /* needs room: the only calls that fail on a full disk */
+    bool grows;   /* needs room: the only calls that fail on a full disk */
+    bool message; /* it changes no file: it asks the server, or takes its answer */
 };
 
 struct point {
@@ -37,13 +40,18 @@ struct point {
 typedef struct __ptrace_syscall_info info_t;
 
 /* Stops the calling process at the calls of the table from now on, in it and in all it starts; false if the kernel will not.
- * With `exchanges`, it also stops at the calls by which processes notice each other. */
-bool install_filter(bool exchanges);
+ * With `exchanges`, it also stops at the calls by which processes notice each other; with `messages`, at those to and from
+ * a server. */
+bool install_filter(bool exchanges, bool messages);
 
 /* Names the directory outside which nothing is a point; false if there is none. */
 bool set_directory(const char *name);
 
-/* Fills in call, path and grows if the call at which `tid` stands would change a file below the directory. */
+/* Names the port on this machine whose server is asked through points, too; without one, no message is a point. */
+void set_server(int port);
+
+/* Fills in call, path and grows if the call at which `tid` stands would change a file below the directory, or is about a
+ * connection to the server, whose path is SERVER. */
 bool find_point(pid_t tid, const info_t *info, struct point *point);
 
 /* Whether a call that is no point may let processes notice each other: anything that the main process does but read, what

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import errno
 import os
+import socketserver
 import sqlite3
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 
 from tests.crash.faults import (
+    SERVER,
     Fault,
     FaultToolError,
+    Mode,
     Point,
     Program,
     build,
@@ -341,3 +349,81 @@ def test_a_missing_compiler_is_named(tmp_path: Path) -> None:
     }
     failed = subprocess.run([sys.executable, "-c", source], env=environment, capture_output=True, text=True)
     assert "No C compiler: `cc` is not on PATH." in failed.stderr
+
+
+class Answering(socketserver.BaseRequestHandler):
+    """Answers the first message, and keeps all that comes."""
+
+    def handle(self) -> None:
+        """Serve one client until it is gone."""
+        said: bytes = self.request.recv(64)
+        if said:
+            with suppress(ConnectionResetError):  # it died with the answer unread
+                self.request.sendall(b"answer")
+                said += self.request.recv(64)
+        self.server.said.put(said)  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def server() -> Iterator[tuple[int, SimpleQueue[bytes]]]:
+    """A server on this machine: its port, and what each of its clients said."""
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Answering) as listener:
+        said: SimpleQueue[bytes] = SimpleQueue()
+        listener.said = said  # type: ignore[attr-defined]
+        threading.Thread(target=listener.serve_forever, daemon=True).start()
+        yield listener.server_address[1], said
+        listener.shutdown()
+
+
+def asking(root: Path, port: int, *, points: bool = True) -> Program:
+    """Return a program that asks the server, waits for its answer, and writes it down."""
+    source = (
+        "import select, socket\n"
+        f"with socket.create_connection(('127.0.0.1', {port})) as server:\n"
+        "    server.sendall(b'question')\n"
+        "    select.select([server], [], [])\n"
+        "    open('answer', 'wb', buffering=0).write(server.recv(64))"
+    )
+    return replace(python(root, source), server_port=port if points else None)
+
+
+def test_messages_of_a_server_are_points_if_it_is_named(
+    tmp_path: Path, server: tuple[int, SimpleQueue[bytes]]
+) -> None:
+    """What is asked, and what is answered; among the changes of files, in order."""
+    points = list_points(asking(tmp_path, server[0]))
+    found = [(point.syscall, point.path) for point in points]
+    messages = [("sendto", SERVER), ("openat", "answer"), ("recvfrom", SERVER), ("write", "answer")]
+    assert found == messages
+    (tmp_path / "answer").unlink()
+    unnamed = list_points(asking(tmp_path, server[0], points=False))
+    assert [(point.syscall, point.path) for point in unnamed] == [messages[1], messages[3]]
+
+
+@pytest.mark.parametrize(
+    ("mode", "point", "said"),
+    [
+        ("kill", 1, b""),
+        ("torn", 1, b"ques"),
+        ("after", 1, b"question"),
+        ("kill", 3, b"question"),
+        ("after", 3, b"question"),
+    ],
+)
+def test_a_program_dies_at_a_message(
+    tmp_path: Path, server: tuple[int, SimpleQueue[bytes]], mode: Mode, point: int, said: bytes
+) -> None:
+    """Before the server was asked, in the middle of the question, when it knows it, and with the answer in hand."""
+    port, heard = server
+    verdict = run_with_fault(asking(tmp_path, port), Fault(mode, point))
+    assert (verdict.fired, heard.get(timeout=30)) == (True, said)
+    assert not any(path.read_bytes() for path in tmp_path.iterdir())
+
+
+def test_no_message_fails_because_a_disk_is_full(
+    tmp_path: Path, server: tuple[int, SimpleQueue[bytes]]
+) -> None:
+    """Such a fault waits for a call that needs room."""
+    verdict = run_with_fault(asking(tmp_path, server[0]), Fault("errno", 1, errno.ENOSPC, lasting=True))
+    assert verdict.point is not None
+    assert (verdict.point.number, verdict.point.path) == (2, "answer")

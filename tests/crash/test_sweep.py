@@ -15,14 +15,21 @@ from tests.crash.evidence import look, said
 from tests.crash.faults import Point, list_points, run_with_fault
 from tests.crash.operations import CONFLICTING_RUN, OPERATIONS, Operation
 from tests.crash.sample_run import CARRY_ON, HOLDFAST, START, STATUS, environment, make_template
-from tests.crash.sweep import Sweep, shares
+from tests.crash.sweep import Sweep, chosen_operations, shares
+from tests.crash.swept_store import SweptStore
 from tests.crash.trial import CrashTrial, PlannedFault
+from tests.support.servers import SERVERS, NotInstalledError
 
 pytestmark = pytest.mark.crash
 
 FAULTS = 200
 MISSED = 0.1
 """A point near the end may not be reached the next time, so some faults of a sample may miss."""
+STORED = (
+    ("run/conflict", ("kill", "after", "torn", "main_process", "eio")),
+    ("rebuild/emptied", ("kill", "after")),
+)
+"""What is broken with every change where the journal is in a server; `python -m tests.crash.sweep --store` goes everywhere."""
 DEADLINE_S = 60
 
 
@@ -59,6 +66,27 @@ def test_nothing_is_lost_and_nothing_done_twice_wherever_it_breaks(
     tally = sweep.run(sweep.sample(wanted))
     assert not tally.sentences, "\n".join([f"HOLDFAST_CRASH_SEED={seed}", *tally.sentences])
     assert tally.fired.total() >= wanted * (1 - MISSED), tally.table()
+
+
+@pytest.mark.parametrize("kind", SERVERS)
+@pytest.mark.parametrize(("name", "modes"), STORED, ids=["run", "rebuild"])
+def test_nothing_is_lost_and_nothing_done_twice_where_the_journal_is_in_a_server(
+    kind: str, name: str, modes: tuple[str, ...], seed: int, tmp_path: Path
+) -> None:
+    """It breaks at a message: before the server was asked, in the middle, and when the server knows what nobody else does."""
+    try:
+        store = SweptStore.start(kind)
+    except NotInstalledError as error:
+        pytest.skip(str(error))
+    try:
+        sweep = Sweep(tmp_path, chosen_operations(name, kind)[0], seed + len(kind), store, quiet=True)
+        tally = sweep.run([job for mode in modes for job in sweep.sample(1, mode)])
+    finally:
+        store.process.stop()
+    assert not tally.sentences, "\n".join([f"HOLDFAST_CRASH_SEED={seed}", *tally.sentences])
+    assert tally.fired.total() == len(modes), tally.table()
+    # In a run, runner and agents take turns as they like: the point that was chosen may be another one this time.
+    assert tally.at_server or name.startswith("run/"), tally.table()
 
 
 def at(points: list[Point], syscall: str, path: str) -> list[int]:

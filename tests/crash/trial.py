@@ -35,6 +35,7 @@ from tests.crash.invariants import (
 from tests.crash.operations import Judged, NextCommand, Operation
 from tests.crash.preloaded_program import Ended, PreloadedProgram
 from tests.crash.sample_run import CARRY_ON, PREVIEW, STATUS, Checkout, copy, environment
+from tests.crash.swept_store import SweptStore
 
 TRIES_MAX = 4
 FAULT_S = 60.0
@@ -50,7 +51,7 @@ KINDS: dict[str, Fault] = {
 }
 _PREVIEWED_EVERY = 4
 _EXAMINED_EVERY = 8
-TORN_CALLS = ("write", "pwrite64", "writev", "pwritev", "sendfile")
+TORN_CALLS = ("write", "pwrite64", "writev", "pwritev", "sendfile", "sendto")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,21 +109,31 @@ class TrialResult:
 class CrashTrial:
     """A folder with one operation's repository as it is before, one that is broken over and over, and an interpreter.
 
-    Whoever has the interpreter already passes it on; it is closed by whoever made it.
+    Whoever has the interpreter already passes it on; it is closed by whoever made it. The journal is in the repository, or in
+    a store that nobody else uses meanwhile.
     """
 
     def __init__(
-        self, folder: Path, operation: Operation, bug: str = "", preloaded: PreloadedProgram | None = None
+        self,
+        folder: Path,
+        operation: Operation,
+        bug: str = "",
+        preloaded: PreloadedProgram | None = None,
+        store: SweptStore | None = None,
     ) -> None:
         self.operation = operation
+        self.store = store
         self.template = folder / "template"
         self.repository = folder / "repository"
         self._owns_program = preloaded is None
-        self._preloaded = preloaded or PreloadedProgram(bug)
+        self._preloaded = preloaded or PreloadedProgram(bug, "" if store is None else store.url)
         if not self.template.exists():
             shutil.rmtree(self.repository, ignore_errors=True)
             operation.prepare(self)
             self.repository.rename(self.template)
+        if store is not None:
+            store.wait_until_quiet()
+            store.server.keep()
         self.before: Moment | None = None
         self.untouched = Checkout.of(self.template)
 
@@ -144,11 +155,14 @@ class CrashTrial:
         """Put a fresh copy of the template in place."""
         shutil.rmtree(self.repository, ignore_errors=True)
         copy(self.template, self.repository)
+        if self.store is not None:
+            self.store.server.put_back()
         self.before = self.before or self._look()
 
     def _look(self, *, at_rest: bool = False) -> Moment:
         """Return what the repository shows now; where the journal is what the operation repairs, only at rest with it."""
-        return look(self.repository, with_journal=at_rest or not self.operation.repairs_journal)
+        store = None if self.store is None else self.store.address(self.repository)
+        return look(self.repository, store, with_journal=at_rest or not self.operation.repairs_journal)
 
     def program(self, words: Sequence[str], *, leave: bool = False) -> Program:
         """Return one command of the program, for the fault tool."""
@@ -156,7 +170,8 @@ class CrashTrial:
         def start(output: Path, exchanges: bool) -> int:
             return self._preloaded.start(self.repository, words, output, exchanges=exchanges)
 
-        return Program(words, self.repository, self.repository, environment(), FAULT_S, leave, start)
+        port = None if self.store is None else self.store.process.port
+        return Program(words, self.repository, self.repository, environment(), FAULT_S, leave, start, port)
 
     def run(self, *words: str) -> Ended:
         """Run a command unbroken."""
@@ -193,6 +208,8 @@ class CrashTrial:
             for fault in outcome.planned:
                 verdict = run_with_fault(self.program(words), fault.fault)
                 verdicts.append(verdict)
+                if self.store is not None:
+                    self.store.wait_until_quiet()
                 outcome.log += f"--- {fault}, ended with {verdict.exit_status}\n{verdict.output}"
                 if "Traceback" in verdict.output:
                     outcome.violations.append(
@@ -233,8 +250,9 @@ class CrashTrial:
         again = self.operation.repetition
         self._expect(outcome, 13, again, self._logged(outcome, again.words))
         outcome.violations += repetition_violations(now, self._look(at_rest=True))
+        also = self.operation.also if self.store is None else rf"{self.operation.also}|store\.json"
         outcome.violations += leftover_violations(
-            self.repository, None if self.operation.changes_checkout else self.untouched, self.operation.also
+            self.repository, None if self.operation.changes_checkout else self.untouched, also
         )
         if not self.operation.has_agents or outcome.is_one_of(_EXAMINED_EVERY):
             self._expect(outcome, 12, NextCommand(DOCTOR), self.run(*DOCTOR))
