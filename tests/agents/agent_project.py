@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from tests.agents.real_agents import RealAgent
 from tests.agents.recordings import preset_of
 from tests.scripted_model import Script, ScriptedModel, Shell, Write
 from tests.support.command import Cli, eventually
+from tests.support.preloaded_command import ForkedProcess
 from tests.support.repositories import write
 from tests.support.runs import Fifo
 
@@ -34,7 +34,7 @@ class AgentProject:
 
     place: Path
     model: ScriptedModel
-    runners: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    runners: list[ForkedProcess] = field(default_factory=list)
 
     @property
     def cli(self) -> Cli:
@@ -64,7 +64,7 @@ class AgentProject:
         write(cli.here / ".holdfast" / "agents.toml", "\n".join(["[it]", *lines, ""]))
         return cli
 
-    def start(self, *args: str, **env: str) -> subprocess.Popen[bytes]:
+    def start(self, *args: str, **env: str) -> ForkedProcess:
         """Start the runner: `run` unless told otherwise."""
         runner = self.cli.start(*(args or ("run", "--yes")), **env)
         self.runners.append(runner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from holdfast.agents.presets import builtin_presets
 from holdfast.agents.streams.reader import StreamReader
 from holdfast.core.brief import closing_line_of
 from holdfast.core.facts import Exit, ExitReason
-from holdfast.core.observations import StreamSummary
+from holdfast.core.observations import Observation, StreamSummary
 from holdfast.core.outcome import Outcome, WorkSign, judge_outcome
 from holdfast.core.projection import AttemptRow, TaskRow
 
@@ -33,15 +34,24 @@ def recorded() -> dict[str, int | None]:
 
 def heard(stream: bytes, agent: str, *, chunk: int = 1 << 16) -> StreamSummary:
     """Return what an agent's bytes tell, fed in pieces of `chunk`."""
-    preset = builtin_presets()[agent]
-    reader = StreamReader(preset.stream, preset.error_patterns())
+    reader = reader_of(agent)
     total = reader.new_summary()
     for start in range(0, len(stream), chunk):
-        for seen in reader.feed(stream[start : start + chunk]):
-            total.take(seen)
-    for seen in reader.close():
-        total.take(seen)
+        take_all(total, reader.feed(stream[start : start + chunk]))
+    take_all(total, reader.close())
     return total
+
+
+def reader_of(agent: str) -> StreamReader:
+    """Return a reader of what an agent prints."""
+    preset = builtin_presets()[agent]
+    return StreamReader(preset.stream, preset.error_patterns())
+
+
+def take_all(total: StreamSummary, seen: Iterable[Observation]) -> None:
+    """Add what a reader saw."""
+    for one in seen:
+        total.take(one)
 
 
 def heard_in(name: str, *, chunk: int = 1 << 16) -> StreamSummary:
@@ -90,10 +100,15 @@ def exit_with(code: int | None) -> Exit:
 
 def judged(stream: bytes, agent: str, code: int | None) -> Outcome:
     """Return how an attempt ended that changed something, printed this and ended with this status."""
+    return judged_by(heard(stream, agent), agent, code)
+
+
+def judged_by(told: StreamSummary, agent: str, code: int | None) -> Outcome:
+    """Return how an attempt ended that changed something, told this and ended with this status."""
     exit_ = exit_with(code)
     by_code = builtin_presets()[agent].error_patterns().of_exit(exit_.code)
     closing = closing_line_of(recorded_task(agent))
-    return judge_outcome(exit_, heard(stream, agent), WorkSign.CHANGED, None, by_code, closing)
+    return judge_outcome(exit_, told, WorkSign.CHANGED, None, by_code, closing)
 
 
 def outcome_of(name: str) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -20,29 +21,28 @@ from tests.agents.agent_project import BuildProject, task
 from tests.agents.real_agents import QWEN
 from tests.scripted_model import Script, Write
 from tests.support.command import Cli, eventually
+from tests.support.preloaded_command import ACP, ForkedProcess, preloaded_command
 from tests.support.repositories import Project
 from tests.support.runs import Trial, stage as plan_stage
 
-AGENT = [sys.executable, str(Path(__file__).with_name("acp_agent.py"))]
+SCRIPTED = Path(__file__).with_name("acp_agent.py")
+AGENT = [sys.executable, str(SCRIPTED)]
 ADAPTER = [sys.executable, "-m", "holdfast", "acp"]
 
 
-def adapter(folder: Path, behaviour: str, *options: str) -> subprocess.Popen[bytes]:
-    """Start the adapter with the test's agent behind it."""
-    words = [*ADAPTER, *options, "--", *AGENT, behaviour]
-    process = subprocess.Popen(words, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin is not None
-    process.stdin.write(b"Write the answer")
-    process.stdin.close()
-    process.stdin = None
-    return process
+def adapter(folder: Path, behaviour: str, *options: str) -> ForkedProcess:
+    """Start the adapter with the test's agent behind it. Both are forks: importing the library takes most of a second."""
+    forking = preloaded_command(ACP)
+    agent = forking.stand_in(f"import runpy; runpy.run_path({str(SCRIPTED)!r}, run_name='__main__')")
+    words = ["acp", *options, "--", *agent, behaviour]
+    return forking.start(folder, words, os.environ, text=b"Write the answer", told=True)
 
 
 def told(folder: Path, behaviour: str, *options: str) -> tuple[int, list[dict[str, Any]]]:
     """Return how a conversation ended and the lines it printed."""
     process = adapter(folder, behaviour, *options)
     out = process.communicate(timeout=60)[0]
-    return process.returncode, [json.loads(line) for line in out.splitlines()]
+    return process.wait(), [json.loads(line) for line in out.splitlines()]
 
 
 def heard(lines: list[dict[str, Any]], **patterns: list[str]) -> StreamSummary:

@@ -67,11 +67,17 @@ class AttackedRun:
         tasks = [agent, *plan.get("others", ())]
         stages = [{"id": "one", "tasks": tasks, **plan.get("stage", {})}, *plan.get("later", ())]
         self.cli.plan(stages=stages, limits={"attempts": 1}, agents=plan.get("agents", {}))
-        return self("run", "--yes", "--sandbox", self.level, **env or {})
+        # What looks at processes must meet one that shows what it was started with.
+        command = self.cli.started if "/proc/" in script else self.cli
+        return command("run", "--yes", "--sandbox", self.level, **self._variables, **env or {})
 
     def __call__(self, *args: str, **env: str) -> Done:
         """Run a command as the user, whose environment has a credential."""
-        return self.cli(*args, HOME=str(self.home), DEPLOY_TOKEN=self.loot, **env)
+        return self.cli(*args, **self._variables, **env)
+
+    @property
+    def _variables(self) -> dict[str, str]:
+        return {"HOME": str(self.home), "DEPLOY_TOKEN": self.loot}
 
     def was_tried(self) -> bool:
         """Tell whether the attacker came to the end of its script: an attack that did not start proves nothing."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import Cli, Done, eventually, is_alive, on_terminal
+from tests.support.preloaded_command import ForkedProcess
 from tests.support.repositories import Project
 from tests.support.runs import Fifo
 from tests.support.scripted_agents import FINISHED, say
@@ -94,7 +94,7 @@ class Shop:
         """Give a command."""
         return self.cli(*args, PATH=self.path)
 
-    def start(self, *args: str) -> subprocess.Popen[bytes]:
+    def start(self, *args: str) -> ForkedProcess:
         """Start a command that a test will end."""
         return self.cli.start(*args, PATH=self.path)
 

@@ -82,9 +82,11 @@ WITHOUT_JSON = {
     "report",
     "acp",
     "mcp",
+    "serve",
+    "watch",
     "completion",
 }
-"""They write a file, print what others wrote, serve a program, or are told by agents."""
+"""They write a file, print what others wrote, serve a program, a page or a screen, or are told by agents."""
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name not in WITHOUT_JSON])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.support.command import Cli, Done, eventually, is_alive
+from tests.support.preloaded_command import ForkedProcess
 from tests.support.repositories import Project
 from tests.support.runs import Fifo
 from tests.support.scripted_agents import FINISHED, say
@@ -47,7 +47,7 @@ class Planner:
         """Give a command."""
         return self.cli(*args, PATH=self.path)
 
-    def start(self, *args: str) -> subprocess.Popen[bytes]:
+    def start(self, *args: str) -> ForkedProcess:
         """Start a command that a test will kill."""
         return self.cli.start(*args, PATH=self.path)
 
@@ -57,7 +57,7 @@ class Planner:
         return (self.root / "calls").read_text().count("x") if (self.root / "calls").exists() else 0
 
 
-def _kill(command: subprocess.Popen[bytes]) -> None:
+def _kill(command: ForkedProcess) -> None:
     os.killpg(command.pid, signal.SIGKILL)
     command.wait()
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.cli.workflow_project import WorkflowProject
 from tests.support.command import eventually
+from tests.support.preloaded_command import ForkedProcess
 
 SPEC = "# Tasks: X\n\n## Phase 1: Setup\n\n- [ ] T001 Begin  \n- [x] T002 [P] Done\n- [ ] T003 Go on\n"
 LISTS: dict[str, tuple[str, str]] = {
@@ -138,7 +138,7 @@ def test_a_point_that_cannot_be_ticked_is_told_and_the_run_goes_on(
     assert "01-begin was not: Begin: " in project("tick").out
 
 
-def _held_at_the_second_task(project: WorkflowProject) -> tuple[subprocess.Popen[bytes], Path]:
+def _held_at_the_second_task(project: WorkflowProject) -> tuple[ForkedProcess, Path]:
     """Start a run whose second task works as long as a file is there; return that, too."""
     hold = project.root / "hold-02-go-on"
     hold.touch()

@@ -1,11 +1,13 @@
-"""An agent that leads a run: the real client of the MCP library, talking to the real server over pipes."""
+"""An agent that leads a run: the real client of the MCP library, talking to the real server over pipes.
+
+The server is a fork of a process that has imported its library, which takes a second. Who gives `STARTED` has one started.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,11 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from holdfast.journal.lease import holder
+from tests.support.command import COMMAND
+from tests.support.preloaded_command import MCP, preloaded_command
 from tests.support.repositories import Project, write
 
-SERVER = ["-P", "-m", "holdfast", "mcp"]
+STARTED = [*COMMAND, "mcp"]
 DEADLINE_S = 60.0
 
 
@@ -58,12 +62,19 @@ class LeadClient:
         return await self("complete_task", task=task, token=claim["token"], summary=f"wrote {task}")
 
 
+def forked_server() -> list[str]:
+    """Return a command line for a server that is forked."""
+    return [*preloaded_command(MCP).stand_in(), "mcp"]
+
+
 @asynccontextmanager
-async def leading(here: Path, *args: str, **env: str) -> AsyncIterator[LeadClient]:
-    """Start a server in `here` and talk to it."""
-    variables = {**os.environ, **env}
-    server = StdioServerParameters(command=sys.executable, args=[*SERVER, *args], env=variables, cwd=here)
-    async with Client(stdio_client(server)) as client:
+async def leading(
+    here: Path, *args: str, server: Sequence[str] = (), **env: str
+) -> AsyncIterator[LeadClient]:
+    """Start a server in `here`, by this command line if there is one, and talk to it."""
+    command, *words = [*(server or forked_server()), *args]
+    started = StdioServerParameters(command=command, args=words, env={**os.environ, **env}, cwd=here)
+    async with Client(stdio_client(started)) as client:
         yield LeadClient(client)
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from holdfast.core import ids
-from tests.mcp_server.lead_client import RefusedError, asks, leading, led, plan_of
+from tests.mcp_server.lead_client import STARTED, RefusedError, asks, leading, led, plan_of
 from tests.support.command import Cli
 from tests.support.repositories import Project, write
 from tests.support.runs import Trial
@@ -24,7 +24,7 @@ def test_a_whole_run_is_led_by_a_client(tmp_path: Path) -> None:
     project = Project.create(tmp_path / "p")
 
     async def play() -> None:
-        async with leading(project.path, "--yes") as leader:
+        async with leading(project.path, "--yes", server=STARTED) as leader:
             opened = await leader(
                 "open_run", plan=plan_of(asks("a"), asks("b", needs=["a"]), verify=["test -f a.txt"])
             )

@@ -5,32 +5,29 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.mcp_server.lead_client import RefusedError, asks, holder_of, leading, led, plan_of
+from tests.mcp_server.lead_client import RefusedError, asks, forked_server, holder_of, leading, led, plan_of
 from tests.support.command import Cli, eventually
+from tests.support.preloaded_command import MCP, preloaded_command
 from tests.support.repositories import Project
 from tests.support.runs import Trial
 
 RUN = "01-try-it"
 TWO = plan_of(asks("a"), asks("b", needs=["a"]))
 ROOT = Path(__file__).parents[2]
+CLIENT = "import runpy; runpy.run_module('tests.mcp_server.interrupted_client', run_name='__main__')"
 
 
 def crashed(project: Project, kill: Callable[[int, int], None]) -> str:
     """Let an agent get half-way, kill it or its server, wait until nobody holds the run; return the claim's token."""
-    agent = subprocess.Popen(
-        [sys.executable, "-m", "tests.mcp_server.interrupted_client", str(project.path), TWO],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    words = [str(project.path), TWO, *forked_server()]
+    agent = preloaded_command(MCP).start(ROOT, words, os.environ, CLIENT, told=True)
     assert agent.stdout is not None
-    token = agent.stdout.readline().strip()
+    token = agent.stdout.readline().decode().strip()
     assert token
     kill(agent.pid, holder_of(project, RUN))
     eventually(lambda: holder_of(project, RUN) == 0, "the run is free")

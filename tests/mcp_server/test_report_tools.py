@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp_server.lead_client import RefusedError, leading, led
+from tests.mcp_server.lead_client import STARTED, RefusedError, leading, led
 from tests.support.command import COMMAND, Cli
 
 TOOLS = {"report", "publish_interface", "ask_person"}
@@ -26,7 +26,7 @@ def test_reports_over_mcp_are_those_of_the_command(tmp_path: Path) -> None:
     file = tmp_path / ".holdfast" / "report.jsonl"
 
     async def play() -> None:
-        async with leading(tmp_path, HOLDFAST_REPORT=str(file)) as leader:
+        async with leading(tmp_path, server=STARTED, HOLDFAST_REPORT=str(file)) as leader:
             assert {tool.name for tool in (await leader.client.list_tools()).tools} == TOOLS
             await leader("report", progress=40, section_done="X", section_next="Y", file="a.py", line=7)
             await leader("report", confidence=0.9, blocked="no key", summary="all done", cost_usd=0.5)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from holdfast.core import events as ev
 from holdfast.core.status import RunStatus
 from tests.support.command import Cli, writes
+from tests.support.http_receiver import http_receiver
 from tests.support.repositories import Project
 from tests.support.runs import Trial, sh, stage
 
@@ -27,30 +27,6 @@ def _trial(tmp_path: Path, script: str = "echo a > a.txt", **notify: Any) -> Tri
 
 def _told(trial: Trial) -> list[tuple[str, str]]:
     return [(event.channel, event.error) for event in trial.of_kind(ev.NotificationFailed)]
-
-
-@contextmanager
-def _server(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[tuple[str, list[bytes]]]:
-    """A real HTTP server on loopback; yields its address, with a secret in it, and what was posted."""
-    posted: list[bytes] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            posted.append(self.rfile.read(int(self.headers["Content-Length"])))
-            answer(self)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-            """Stay silent."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/s3cret", posted
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _status(code: int, location: str = "") -> Callable[[BaseHTTPRequestHandler], None]:
@@ -132,7 +108,7 @@ def test_an_abandoned_task_is_told_by_default_if_the_run_goes_on(tmp_path: Path,
 
 def test_a_webhook_gets_the_news_of_a_run_that_needs_a_decision(tmp_path: Path) -> None:
     """The same JSON, with the reason."""
-    with _server(_status(204)) as (url, posted):
+    with http_receiver(_status(204)) as (url, posted):
         trial = _trial(tmp_path, "exit 1", webhook=url)
         assert trial.execute() is RunStatus.BLOCKED
     (news,) = map(msgspec.json.decode, posted)
@@ -145,7 +121,7 @@ def test_the_address_of_a_webhook_may_be_in_a_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The address is a secret, and a plan is kept: `$NAME` is read when there is something to post."""
-    with _server(_status(204)) as (url, posted):
+    with http_receiver(_status(204)) as (url, posted):
         monkeypatch.setenv("TEAM_WEBHOOK", url)
         trial = _trial(tmp_path, webhook="$TEAM_WEBHOOK")
         assert trial.execute() is RunStatus.COMPLETED
@@ -162,7 +138,7 @@ def test_a_webhook_whose_variable_is_not_set_is_told(tmp_path: Path) -> None:
 
 def test_a_webhook_that_answers_with_an_error_is_told_without_its_address(tmp_path: Path) -> None:
     """The run is as completed as ever; the journal has one line, and the secret path is not in it."""
-    with _server(_status(500)) as (url, _):
+    with http_receiver(_status(500)) as (url, _):
         trial = _trial(tmp_path, webhook=url)
         assert trial.execute() is RunStatus.COMPLETED
     assert _told(trial) == [("the webhook at http://127.0.0.1/…", "it answered with 500")]
@@ -171,7 +147,7 @@ def test_a_webhook_that_answers_with_an_error_is_told_without_its_address(tmp_pa
 
 def test_a_webhook_is_not_followed_to_another_place(tmp_path: Path) -> None:
     """A redirection is an error, whatever it leads to."""
-    with _server(_status(200)) as (other, reached), _server(_status(307, other)) as (url, _):
+    with http_receiver(_status(200)) as (other, reached), http_receiver(_status(307, other)) as (url, _):
         trial = _trial(tmp_path, webhook=url)
         trial.execute()
     assert reached == []
@@ -181,7 +157,7 @@ def test_a_webhook_is_not_followed_to_another_place(tmp_path: Path) -> None:
 def test_a_webhook_that_hangs_does_not_hold_the_run_up(tmp_path: Path) -> None:
     """The run ends after a few seconds, although the server never answers."""
     over = threading.Event()
-    with _server(lambda _: _wait(over)) as (url, posted):
+    with http_receiver(lambda _: _wait(over)) as (url, posted):
         trial = _trial(tmp_path, webhook=url)
         try:
             assert trial.execute() is RunStatus.COMPLETED
@@ -193,7 +169,7 @@ def test_a_webhook_that_hangs_does_not_hold_the_run_up(tmp_path: Path) -> None:
 
 def test_nobody_listening_is_told_and_nothing_more(tmp_path: Path) -> None:
     """A service that is down is no reason to fail."""
-    with _server(_status(200)) as (url, _):
+    with http_receiver(_status(200)) as (url, _):
         closed = url
     trial = _trial(tmp_path, webhook=closed)
     assert trial.execute() is RunStatus.COMPLETED

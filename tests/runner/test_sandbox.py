@@ -20,6 +20,7 @@ from holdfast.core.plan import Limits
 from holdfast.process import procfs
 from holdfast.process.cgroups import available_groups
 from tests.support.command import Cli, Done, eventually, writes
+from tests.support.preloaded_command import ForkedProcess
 from tests.support.repositories import write
 from tests.support.runs import DEADLINE_S
 from tests.support.sandboxes import needs_sandbox
@@ -433,7 +434,7 @@ def without_bubblewrap(tmp_path: Path) -> str:
     return str(folder)
 
 
-def kill_all(here: Path, runner: subprocess.Popen[bytes]) -> None:
+def kill_all(here: Path, runner: ForkedProcess) -> None:
     """Kill a runner and every process of its agents at once, as the kernel does when memory runs out."""
     runner.kill()
     runner.wait(timeout=DEADLINE_S)

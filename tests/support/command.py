@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from tests.support.preloaded_command import ForkedProcess, preloaded_command
 from tests.support.repositories import Project, write
 from tests.support.runs import DEADLINE_S, Fifo
 
@@ -59,7 +60,14 @@ class Cli:
         write(self.here / name, msgspec.json.encode(document).decode())
 
     def __call__(self, *args: str, **env: str) -> Done:
-        """Run a command to its end."""
+        """Run a command to its end, in a process of its own that has imported the program already."""
+        forking, variables = preloaded_command(), {**os.environ, **env}
+        if not forking.fits(variables):
+            return self.started(*args, **env)
+        return Done(*forking.run(self.here, args, variables, DEADLINE_S * 2))
+
+    def started(self, *args: str, **env: str) -> Done:
+        """Run a command to its end, as a shell does: the kernel shows its own words and variables."""
         return run_program(self.here, [*COMMAND, *args], **env)
 
     def piped(self, text: str, *args: str) -> Done:
@@ -81,17 +89,9 @@ class Cli:
         assert done.out, done.err
         return msgspec.json.decode(done.out)
 
-    def start(self, *args: str, **env: str) -> subprocess.Popen[bytes]:
-        """Start a command that a test will end."""
-        return subprocess.Popen(
-            [*COMMAND, *args],
-            cwd=self.here,
-            env={**os.environ, **env},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+    def start(self, *args: str, **env: str) -> ForkedProcess:
+        """Start a command that a test will end, in a session of its own, with nothing to read and nobody who listens."""
+        return preloaded_command().start(self.here, args, {**os.environ, **env})
 
     def task(self, name: str) -> Any:
         """Return a task of the latest run as `status --json` has it."""
@@ -174,7 +174,7 @@ def _read_all(keyboard: int) -> str:
     return seen.decode(errors="replace")
 
 
-def cli_at_work(tmp_path: Path, *more: dict[str, object]) -> tuple[Cli, subprocess.Popen[bytes], int]:
+def cli_at_work(tmp_path: Path, *more: dict[str, object]) -> tuple[Cli, ForkedProcess, int]:
     """Start a run whose task `a` works until it is stopped; return the agent's pid too."""
     at_work = Fifo(tmp_path / "at-work")
     script = f"echo half > half.txt; {at_work.give}; sleep 60"
@@ -190,7 +190,7 @@ def killed_cli(tmp_path: Path) -> tuple[Cli, int]:
     return cli, agent
 
 
-def has_opened(process: subprocess.Popen[bytes], file: Path) -> bool:
+def has_opened(process: ForkedProcess, file: Path) -> bool:
     """Tell whether a process that lives has opened a file, such as that of a lock. It opens and closes others meanwhile."""
     assert process.poll() is None, "it ended before it got there"
     wanted = file.stat()

@@ -6,8 +6,6 @@ import json
 import os
 import select
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -37,6 +35,7 @@ from holdfast.reporting.recovery_report import TaskRecovery
 from holdfast.runner.recovery.resume_preview import preview_resume
 from holdfast.runner.session import RunOptions, create_run, execute_run
 from holdfast.runner.store_choice import chosen_store
+from tests.support.preloaded_command import ForkedProcess, preloaded_command
 from tests.support.repositories import Project
 
 DEADLINE_S = 30.0
@@ -183,7 +182,7 @@ class Fifo:
         os.write(self._fd, b"go\n" * count)
 
 
-def start_runner(trial: Trial, *, in_another_boot: bool = False) -> subprocess.Popen[bytes]:
+def start_runner(trial: Trial, *, in_another_boot: bool = False) -> ForkedProcess:
     """Execute a run in its own process, which a test may kill; if told so, as if before the last reboot."""
     reboot = "from tests.crash.planted_bugs import REBOOTED, plant; plant(REBOOTED);"
     program = reboot * in_another_boot + (
@@ -191,21 +190,17 @@ def start_runner(trial: Trial, *, in_another_boot: bool = False) -> subprocess.P
         "print(Trial(Project(Path(sys.argv[1])), sys.argv[2]).execute())"
     )
     root = Path(__file__).parents[2]
-    return subprocess.Popen(
-        [sys.executable, "-c", program, str(trial.project.path), trial.run],
-        cwd=root,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
+    words = (str(trial.project.path), trial.run)
+    return preloaded_command().start(root, words, os.environ, program, told=True)
 
 
-def kill(runner: subprocess.Popen[bytes]) -> None:
+def kill(runner: ForkedProcess) -> None:
     """Kill a runner the hard way and wait until it is gone."""
     runner.kill()
     runner.communicate(timeout=DEADLINE_S)
 
 
-def kill_everything(trial: Trial, runner: subprocess.Popen[bytes]) -> None:
+def kill_everything(trial: Trial, runner: ForkedProcess) -> None:
     """Do to the run's processes what a power cut does: runner, supervisors and agents, all at once."""
     state = trial.state()
     tokens = frozenset(task.latest.token for task in state.active.values())

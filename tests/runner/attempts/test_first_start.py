@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from tests.support.command import Cli, eventually
+from tests.support.preloaded_command import ForkedProcess
 from tests.support.repositories import write
 from tests.support.runs import Fifo
 
@@ -141,7 +141,7 @@ def test_an_agent_that_needs_no_turn_waits_for_nobody(tmp_path: Path) -> None:
     cli = fresh.project("p", "a", "b", script=f"{both.give}; {fresh.go.take}; {WELL}; {ENDS}")
     agents = cli.here / ".holdfast" / "agents.toml"
     agents.write_text(agents.read_text().replace("first_alone = true\n", ""))
-    runner: subprocess.Popen[bytes] = cli.start("run", "--yes")
+    runner: ForkedProcess = cli.start("run", "--yes")
     both.wait()
     both.wait()
     fresh.go.release(2)

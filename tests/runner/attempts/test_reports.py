@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from holdfast.reporting.displayed_status import progress_of
 from holdfast.runner.attempts.reports import AttemptReports, report_file
 from holdfast.runner.requests import Request, send_request
 from tests.support.command import eventually
+from tests.support.preloaded_command import ForkedProcess
 from tests.support.repositories import Project
 from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, kill_everything, sh, stage, start_runner
 
@@ -171,7 +171,7 @@ def lost_after(tmp_path: Path, report: str, **limits: float) -> Trial:
     return trial
 
 
-def half_done(tmp_path: Path, report: str, **limits: float) -> tuple[Trial, subprocess.Popen[bytes]]:
+def half_done(tmp_path: Path, report: str, **limits: float) -> tuple[Trial, ForkedProcess]:
     """Return a run whose first agent wrote half of its work and reported, and its runner."""
     here, never = Fifo(tmp_path / "here"), Fifo(tmp_path / "never")
     first = f"echo half > half.txt; {report}; {here.give}; {never.take}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from holdfast.runner.decisions.user_decisions import record_decision
 from holdfast.runner.requests import Request, send_request
 from tests.agents.recordings import STREAMS, agent_of, recorded
 from tests.support.command import eventually
+from tests.support.preloaded_command import ForkedProcess
 from tests.support.repositories import Project
 from tests.support.runs import DEADLINE_S, Fifo, Trial, kill, open_project_journal, sh, stage, start_runner
 from tests.support.scripted_agents import FINISHED, answers, claude, judged_by, once, refused, repeated, say
@@ -375,7 +375,7 @@ def test_validators_work_side_by_side(tmp_path: Path) -> None:
     assert trial_of(tmp_path, *meet).execute() is RunStatus.COMPLETED
 
 
-def half_validated(tmp_path: Path) -> tuple[Trial, Path, subprocess.Popen[bytes]]:
+def half_validated(tmp_path: Path) -> tuple[Trial, Path, ForkedProcess]:
     """Return a run whose first validator has scored and whose second one is at work, and will be for ever."""
     here, never, count = Fifo(tmp_path / "here"), Fifo(tmp_path / "never"), tmp_path / "count"
     first = judge("first", f"echo first >> {count}; echo '{{\"score\": 0.9}}'")
