@@ -32,7 +32,7 @@ from holdfast.core.status import RunStatus, TaskStatus
 from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import LaunchSpec
 from holdfast.journal import open_journal
-from holdfast.journal.lease import Lease
+from holdfast.journal.lease import Lease, locker
 from holdfast.paths import StateDir
 from holdfast.runner.checkout_monitor import CheckoutMonitor
 from holdfast.runner.context import Observer, RunContext
@@ -183,7 +183,7 @@ def execute(folder: Path, observer: Observer, *, processes: bool = False) -> Run
     journal = open_journal(journal_in(folder))
     lease = Lease.acquire(directory.lease)
     stored = journal.load(RUN)
-    epoch = journal.take_epoch(RUN)
+    epoch = journal.take_epoch(RUN, locker(directory.lease), hold=True)
     state = stored.state()
     fleet = LocalFleet(StateDir(folder))
     context = RunContext(

@@ -15,7 +15,8 @@ from holdfast.paths import StateDir
 _VARIABLE = "HOLDFAST_BENCH_STORE"
 WORKLOADS = ("W1", "W3", "W4", "W7")
 """What can be measured in a server: the journal, without commands."""
-_TASKS_PER_S = {"redis": 2_500, "valkey": 2_500, "postgres": 1_500}
+_KINDS = {"redis": "redis", "valkey": "redis", "postgres": "postgres"}
+_TASKS_PER_S = {"redis": 2_500, "postgres": 1_500, "": 8_000}
 
 
 def choose(url: str) -> None:
@@ -41,7 +42,18 @@ def journal_bytes(folder: Path) -> int:
     return 0 if is_server() else StateDir(folder).journal.stat().st_size
 
 
+def server_kind() -> str:
+    """Return `redis` (Valkey is one, too) or `postgres`; empty if no server was chosen."""
+    scheme = os.environ.get(_VARIABLE, "").partition(":")[0]
+    return next((kind for beginning, kind in _KINDS.items() if scheme.startswith(beginning)), "")
+
+
+def peer_url() -> str:
+    """Return the address of the server as others spell it."""
+    scheme, separator, rest = os.environ[_VARIABLE].partition("://")
+    return scheme.replace("valkey", "redis") + separator + rest
+
+
 def tasks_per_s() -> int:
     """Return how many tasks per second there must be in W1."""
-    scheme = os.environ.get(_VARIABLE, "").partition(":")[0]
-    return next((rate for kind, rate in _TASKS_PER_S.items() if scheme.startswith(kind)), 8_000)
+    return _TASKS_PER_S[server_kind()]
