@@ -22,6 +22,7 @@ from holdfast.report_channel import REPORT_VARIABLE, WAKE_VARIABLE
 from holdfast.runner.context import RunContext
 from holdfast.runner.environment import attempt_environment
 from holdfast.runner.sandbox import Sandbox
+from holdfast.runner.store_choice import store_passwords
 
 _LAUNCH_TRIES = 6
 """With the waits between them, half a minute by default."""
@@ -65,7 +66,7 @@ def workspace_launch(
         stall_s=stall_s,
         holds=holds,
         stop_signal=how.stop_signal,
-        secrets=login_secrets(how.credentials, env),
+        secrets=(*login_secrets(how.credentials, env), *store_passwords()),
         sandbox=sandbox.policy_of_agent(key, how, workspace, env, given) if sandbox else None,
         bounds=_bounds(limits, sandboxed=sandbox is not None) if limits else ResourceBounds(),
     )
