@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
-from tests.support.command import Cli
+from tests.support.command import Cli, eventually, is_alive, killed_cli
 
 
 def test_recap_proves_by_git_that_nothing_was_lost_or_repeated(ended: Cli) -> None:
@@ -31,3 +33,21 @@ def test_the_recap_names_branches_that_an_agent_made_and_leaves_them(tmp_path: P
     assert cli.json("recap")["new_in_git"] == ["branch aside", "branch users-own"]
     assert "by an agent or by you: branch aside, branch users-own" in cli("recap").out
     assert cli.project.git("branch", "--list", "aside", "users-own").split() == ["aside", "users-own"]
+
+
+def test_the_recap_tells_how_long_no_agent_worked_after_a_crash(tmp_path: Path) -> None:
+    """Runner and agent were killed; until somebody came back nothing was done."""
+    cli, agent = killed_cli(tmp_path)
+    os.kill(agent, signal.SIGKILL)
+    eventually(lambda: not is_alive(agent), "the agent is gone")
+    cli("stop")
+    lost = cli.json("recap")["lost_time"]
+    assert lost["crashes_s"] > 0
+    assert lost["limits_s"] == 0
+    assert "time lost, in which no agent worked: " in cli("recap").out
+
+
+def test_a_run_that_nothing_stopped_lost_no_time(ended: Cli) -> None:
+    """A failure is no lost time: somebody worked."""
+    assert ended.json("recap")["lost_time"] == {"crashes_s": 0.0, "limits_s": 0.0}
+    assert "time lost" not in ended("recap").out

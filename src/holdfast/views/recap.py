@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -13,9 +14,15 @@ from holdfast.core.event_codec import Recorded
 from holdfast.core.facts import Facts
 from holdfast.core.state import RunState
 from holdfast.core.status import TaskStatus
+from holdfast.repo.repository import Repository
 from holdfast.reporting.estimates import RedoneWork, attempt_spans, redone_work
 from holdfast.reporting.needs_you import NeedOfTask
 from holdfast.reporting.spending import AgentSpending, Spending, spending_of
+from holdfast.reporting.timeline import LostTime, lost_time, timeline
+from holdfast.runner.health import settings_since
+from holdfast.runner.recovery.facts import gather_facts
+from holdfast.views.current_status import current_status
+from holdfast.views.read_only_repo import ReadOnlyRepo
 from holdfast.views.spending_text import SpendingColumns, agents_table, spending_words
 from holdfast.views.status import MetricsView, RunView, StatusView
 from holdfast.views.text import count, duration, one_line, table
@@ -38,7 +45,7 @@ class Recap(msgspec.Struct, frozen=True, kw_only=True):
     """A run in numbers. `lost` and `repeated` are proved by git; null when the run branch is gone.
 
     Lost: recorded as landed, yet not on the branch. Repeated: landed more than once. Foreign: commits on the branch that
-    are not Holdfast's, which `resume` explains.
+    are not Holdfast's, which `resume` explains. `lost_time`: no agent worked, for a crash or for a provider.
     """
 
     run: RunView
@@ -58,14 +65,30 @@ class Recap(msgspec.Struct, frozen=True, kw_only=True):
     needs_you: tuple[NeedOfTask, ...] = ()
     agents: tuple[AgentSpending, ...] = ()
     new_in_git: tuple[str, ...] = ()
+    lost_time: LostTime = LostTime()
+
+
+def recap_of(repo: Repository, opened: ReadOnlyRepo, run: str) -> Recap:
+    """Return the recap of a run from its journal and its branch."""
+    journal = opened.require_journal()
+    stored = journal.load(run)
+    state, recorded = stored.state(), list(journal.events(run))
+    facts, new = gather_facts(repo, state, recorded, {}), settings_since(repo, journal, run)
+    return recap_view(current_status(opened, run), state, recorded, facts, new, time.time())
 
 
 def recap_view(
-    status: StatusView, state: RunState, history: Sequence[Recorded], facts: Facts, new_in_git: Sequence[str]
+    status: StatusView,
+    state: RunState,
+    history: Sequence[Recorded],
+    facts: Facts,
+    new_in_git: Sequence[str],
+    now: float,
 ) -> Recap:
     """Return the recap of a run from its state, its events and its branch in git. What is not Holdfast's counts for nothing.
 
-    `new_in_git` are the branches, hooks and settings that are new since the run began: an agent's, or the user's.
+    `new_in_git` are the branches, hooks and settings that are new since the run began: an agent's, or the user's. Until
+    `now` a run with a live runner goes on.
     """
     landings = Counter(
         landing.task for landing in facts.branch.landings if landing.commit not in facts.foreign
@@ -96,6 +119,7 @@ def recap_view(
         needs_you=status.needs_you,
         agents=status.agents,
         new_in_git=tuple(new_in_git),
+        lost_time=lost_time(timeline(history, state, now, held=status.run.held_by is not None)),
     )
 
 
@@ -130,6 +154,12 @@ def _redone(work: RedoneWork) -> str:
     return f"{count(work.attempts, 'attempt')} thrown away: {duration(work.seconds)} of work{cost}"
 
 
+def lost_time_words(lost: LostTime) -> str:
+    """Return `12m 03s to crashes, 1h 05m to limits and outages`; empty if no time was lost."""
+    parts = ((lost.crashes_s, "crashes"), (lost.limits_s, "limits and outages"))
+    return ", ".join(f"{duration(seconds)} to {cause}" for seconds, cause in parts if seconds)
+
+
 def _summary(view: Recap) -> Iterator[str]:
     run, metrics = view.run, view.metrics
     yield f"{run.id}  {run.status}"
@@ -145,6 +175,8 @@ def _summary(view: Recap) -> Iterator[str]:
     if told := spending_words(msgspec.structs.replace(metrics.spending, worked_s=None)):
         yield f"  {told}"
     yield f"  {_redone(view.redone)}"
+    if lost := lost_time_words(view.lost_time):
+        yield f"  time lost, in which no agent worked: {lost}"
     if view.failures:
         yield "  failures: " + ", ".join(f"{times} {kind}" for kind, times in view.failures.items())
     if view.questions:
