@@ -21,6 +21,7 @@ from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.core.observations import AgentTrouble
 from holdfast.core.plan import STREAMS, AgentProvider, AgentSpec, Plan, PromptMode
 from holdfast.core.session_variables import denied_names, refusal
+from holdfast.core.state import RunState
 from holdfast.errors import HoldfastError, did_you_mean, quoted
 from holdfast.paths import StateDir
 from holdfast.system_errors import doing
@@ -185,6 +186,19 @@ def find_agent(name: str, agents: Mapping[str, AgentSpec], presets: Presets) -> 
     given = {key: value for key, value in msgspec.to_builtins(spec).items() if key not in _NOT_OF_PRESETS}
     given["pass_env"] = [*base.pass_env, *spec.pass_env]  # an agent cannot do without its provider's
     return with_changes(name, base, given, "the plan")
+
+
+def agent_of_attempt(state: RunState, task: str, attempt: int, presets: Presets) -> Preset | None:
+    """Return the agent of an attempt at a task; None if the task is a command, or the agent is not known any more."""
+    spec, row = state.specs[task], state.tasks[task]
+    if spec.run:
+        return None
+    past = next((one.agent for one in row.past if one.attempt == attempt), "")
+    latest = row.latest.agent if attempt == row.attempt else past
+    try:
+        return find_agent(latest or spec.agent or state.plan.agent, state.plan.agents, presets)
+    except HoldfastError:
+        return None
 
 
 def _base_for_stream(stream: str, presets: Presets) -> Preset:

@@ -6,9 +6,11 @@ Agents are never started here; they belong under a supervisor.
 from __future__ import annotations
 
 import os
+import selectors
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -126,3 +128,60 @@ def _end(asked: subprocess.Popen[bytes]) -> None:
     asked.wait()
     for pipe in filter(None, (asked.stdout, asked.stderr)):
         pipe.close()
+
+
+_PIECE_BYTES = 65_536
+_LOOK_S = 0.1
+
+
+def run_command(argv: Sequence[str], cwd: Path, timeout_s: float, output_max: int) -> ToolResult:
+    """Run a program to its end and return what it said, at most `output_max` bytes of each stream.
+
+    It gets a session of its own. If it takes too long, all of that is killed. What it leaves in the background does not hold
+    us up, even if that has kept its output.
+    """
+    try:
+        asked = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        return ToolResult(-1, err=str(error))
+    assert asked.stdout is not None
+    assert asked.stderr is not None
+    kept = {asked.stdout.fileno(): bytearray(), asked.stderr.fileno(): bytearray()}
+    in_time = _read_until_end(asked, kept, time.monotonic() + timeout_s, output_max)
+    if not in_time:
+        _end(asked)
+        return ToolResult(-1, err=f"it took longer than {timeout_s:g} s and was ended")
+    out, err = (bytes(text).decode(errors="replace") for text in kept.values())
+    asked.stdout.close()
+    asked.stderr.close()
+    return ToolResult(asked.wait(), out, err)
+
+
+def _read_until_end(
+    asked: subprocess.Popen[bytes], kept: dict[int, bytearray], deadline: float, most: int
+) -> bool:
+    """Read what a program says until it has ended and nothing more is there. Tell whether that was in time."""
+    with selectors.DefaultSelector() as pipes:
+        for fd in kept:
+            pipes.register(fd, selectors.EVENT_READ)
+        while pipes.get_map() or asked.poll() is None:
+            if time.monotonic() > deadline:
+                return False
+            # Asked before it is read: what an ended one has said is all there.
+            over = asked.poll() is not None
+            ready = pipes.select(0 if over else _LOOK_S)
+            for key, _ in ready:
+                piece = os.read(key.fd, _PIECE_BYTES)
+                if not piece:
+                    pipes.unregister(key.fd)
+                kept[key.fd] += piece[: max(0, most - len(kept[key.fd]))]
+            if over and not ready:
+                return True
+    return True

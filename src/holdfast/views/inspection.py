@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Literal
 
 import msgspec
 
+from holdfast.boot import boot_id
 from holdfast.core import events as ev, ids
 from holdfast.core.event_codec import Recorded
+from holdfast.core.facts import NOWHERE
 from holdfast.core.people import question_line
 from holdfast.core.projection import Question
-from holdfast.core.state import RunState
+from holdfast.core.state import RunState, replay
 from holdfast.core.status import AttemptKind, ParkReason, TaskStatus
+from holdfast.errors import HoldfastError, quoted
+from holdfast.journal.protocol import JournalReader, StoredRun
 from holdfast.reporting.needs_you import NeedOfTask, need_of
 from holdfast.reporting.spending import Spending, attempts_of
+from holdfast.views.current_status import places_of_result
 from holdfast.views.event_text import event_sentence, showable
+from holdfast.views.read_only_repo import ReadOnlyRepo
 from holdfast.views.spending_text import spending_words
-from holdfast.views.status import MetricsView, RunView, StageView, StatusView, agent_of
+from holdfast.views.status import MetricsView, RunView, StageView, StatusView, agent_of, status_view
 from holdfast.views.text import block, count, duration, local_time, one_line, table, timestamp
 
 Outcome = Literal[
@@ -116,6 +124,58 @@ class Inspection(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[EventLine, ...]
 
 
+def inspect_run(
+    opened: ReadOnlyRepo, run: str, task: str | None = None, seq: int | None = None
+) -> Inspection:
+    """Return all about a run, or about one task of it, now or after event number `seq`."""
+    journal, held = opened.require_journal(), opened.holder(run)
+    stored = as_it_was(journal, run, seq) if seq else journal.load(run)
+    # The runner of that time counts as alive, so the run is shown as it was.
+    runner = f"its runner at event {seq}" if seq else str(held) if held else None
+    state = stored.state()
+    if task is not None and task not in state.tasks:
+        raise HoldfastError(f"run {run} had no task {quoted(task)} at event {seq}", "name a later event")
+    places = NOWHERE if seq else places_of_result(opened.checkout, stored.row)
+    status = status_view(stored, runner, time.time(), boot_id=boot_id(), places=places)
+    return inspection(status, state, journal.events(run, upto=stored.last_seq), task)
+
+
+def as_it_was(journal: JournalReader, run: str, seq: int) -> StoredRun:
+    """Return the run after the events up to `seq`."""
+    now = journal.load(run)
+    if seq > now.last_seq:
+        raise HoldfastError(
+            f"run {run} has {count(now.last_seq, 'event')}, not {seq}", "`--at` takes the number of an event"
+        )
+    recorded = list(journal.events(run, upto=seq))
+    state = replay(now.first_plan, (record.event for record in recorded))
+    return replace(
+        now,
+        plan=state.plan,
+        row=state.row,
+        tasks=list(state.tasks.values()),
+        updated_at=recorded[-1].at,
+        last_seq=seq,
+    )
+
+
+def brief_of(opened: ReadOnlyRepo, state: RunState, task: str, attempt: int | None) -> str:
+    """Return the brief of an attempt, or the brief of the next one if none is under way."""
+    row, directory = state.tasks[task], opened.directory(state.row.run)
+    path = directory.brief(task, attempt or row.attempt)
+    under_way = task in state.active or task in state.landing or row.merge_commit
+    if attempt is None and not under_way:
+        from holdfast.runner.attempts.start import next_brief
+
+        return next_brief(opened.open_repository(), state, row)
+    if not path.exists():
+        raise HoldfastError(
+            f"there is no brief of attempt {attempt or row.attempt} of task {task}",
+            f"it has had {count(row.attempt, 'attempt')}; without --attempt the next brief is shown",
+        )
+    return path.read_text(encoding="utf-8")
+
+
 def inspection(
     status: StatusView, state: RunState, recorded: Iterable[Recorded], only: str | None
 ) -> Inspection:
@@ -127,7 +187,7 @@ def inspection(
         or only == getattr(record.event, "task", "")
         or only in getattr(record.event, "tasks", ())
     ]
-    attempts = _attempts(records)
+    attempts = attempts_by_task(records)
     statuses = {task.id: task.status for task in status.tasks}
     names = [name for name in state.names if only in (None, name)]
     return Inspection(
@@ -171,8 +231,8 @@ def _history(state: RunState, name: str, status: TaskStatus, attempts: list[Atte
     )
 
 
-def _attempts(recorded: Iterable[Recorded]) -> dict[str, list[AttemptView]]:
-    """Fold the events into each task's attempts."""
+def attempts_by_task(recorded: Iterable[Recorded]) -> dict[str, list[AttemptView]]:
+    """Return each task's attempts, oldest first, as the events tell them."""
     found: dict[str, list[AttemptView]] = {}
     for record in recorded:
         event, at = record.event, timestamp(record.at)

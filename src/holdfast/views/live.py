@@ -21,44 +21,12 @@ from holdfast.views.event_text import event_sentence
 from holdfast.views.live_picture import Estimate, Picture, estimate_of, picture_lines, picture_of
 from holdfast.views.terminal import DrawingOutput
 from holdfast.views.text import time_of_day
+from holdfast.views.told_events import Tone, tone_of
 
 _FRAMES_PER_SECOND = 4
 _ESTIMATE_EVERY_S = 1.0
 _WORDS_MIN = 20
-_STYLES = {
-    "red": (
-        "AttemptFailed",
-        "ChecksFailed",
-        "ValidationFailed",
-        "MergeRefused",
-        "StageGateFailed",
-        "TaskAbandoned",
-        "RunBlocked",
-        "LandingVanished",
-        "MirrorFailed",
-        "NotificationFailed",
-    ),
-    "yellow": (
-        "AttemptBlocked",
-        "AttemptHalted",
-        "AttemptLimited",
-        "AttemptLost",
-        "BranchMoved",
-        "ChecksInterrupted",
-        "IntrusionNoticed",
-        "LandingInterrupted",
-        "MergeConflicted",
-        "PauseRequested",
-        "ProviderParked",
-        "ProviderShut",
-        "RunPaused",
-        "RunStopped",
-        "StopRequested",
-    ),
-    "green": ("RunCompleted", "ProviderAnswered", "StageClosed", "TaskLanded", "LandingReplaced"),
-    "dim": ("RunnerAttached", "AgentsReattached", "SnapshotSaved"),
-}
-_STYLE_OF = {name: style for style, names in _STYLES.items() for name in names}
+_STYLES: dict[Tone, str] = {"bad": "red", "warn": "yellow", "good": "green", "dim": "dim", "": ""}
 
 
 class LiveTable:
@@ -117,4 +85,4 @@ def _line(at: float, event: Event, words: str, width: int) -> Text:
     room = max(width - len(clock), _WORDS_MIN)
     below = "\n" + " " * len(clock)
     told = below.join(wrap(words, room, break_on_hyphens=False))
-    return Text.assemble((clock, "dim"), (told, _STYLE_OF.get(type(event).__name__, "")))
+    return Text.assemble((clock, "dim"), (told, _STYLES[tone_of(event)]))

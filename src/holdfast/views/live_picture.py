@@ -134,7 +134,7 @@ def picture_lines(picture: Picture, width: int, height: int, now: float) -> Iter
 
 
 def _run_line(picture: Picture, width: int, now: float) -> Text:
-    line = _bar(picture.done / picture.tasks, 10 if width < _NARROW else 24, "green")
+    line = progress_bar(picture.done / picture.tasks, 10 if width < _NARROW else 24, "green")
     line.append(f" {picture.done} of {picture.tasks} done")
     if picture.failed:
         line.append(f", {picture.failed} failed", style="red")
@@ -142,7 +142,7 @@ def _run_line(picture: Picture, width: int, now: float) -> Text:
         left = picture.estimate.left_s - (now - picture.estimate.made)
         # An estimate that has passed was wrong; nothing is better than "0s left" for an hour.
         line.append(f", about {_whole(left)} left" if left >= 1 else "")
-    if used := _used(picture.tokens, picture.cost_usd):
+    if used := used_words(picture.tokens, picture.cost_usd):
         line.append(f", {used}", style="dim")
     return _fitted(line, width)
 
@@ -156,13 +156,13 @@ def _task_line(
     """
     lasted = max(0.0, now - one.since)
     line = Text(f"{shortened(one.task, name_width):<{name_width}} ")
-    line.append_text(_bar(_share(one, estimate, lasted), 6 if width < _NARROW else 10, "cyan"))
+    line.append_text(progress_bar(_share(one, estimate, lasted), 6 if width < _NARROW else 10, "cyan"))
     if told and width >= _NARROW:
         line.append(f" {percent(None if one.share is None else round(one.share * 100)):>5}")
     line.append(f" {_whole(lasted):>6} ", style="dim")
     if width >= _NARROW:
         line.append(f"{one_line(one.agent, 12)}{f' #{one.attempt}' if one.attempt > 1 else ''} ", style="dim")
-    if width >= _WIDE and (used := _used(one.tokens, one.cost_usd)):
+    if width >= _WIDE and (used := used_words(one.tokens, one.cost_usd)):
         line.append(f"{used} ", style="dim")
     doing = "checking" if one.checking else one.trouble or one.doing or "working"
     line.append(one_line(doing), style="yellow" if one.trouble and not one.checking else "")
@@ -178,7 +178,8 @@ def _share(one: WorkingTask, estimate: Estimate, lasted: float) -> float:
     return min(lasted / estimate.task_s, _SURE_MAX) if estimate.task_s else 0.0
 
 
-def _bar(share: float, width: int, style: str) -> Text:
+def progress_bar(share: float, width: int, style: str) -> Text:
+    """Return a bar that is full to a share between 0 and 1."""
     full = round(max(0.0, min(share, 1.0)) * width)
     return Text.assemble(("━" * full, style), ("╌" * (width - full), "bright_black"))
 
@@ -192,7 +193,7 @@ def _whole(seconds: float) -> str:
     return duration(max(1.0, seconds)) if seconds >= 0.5 else "0s"
 
 
-def _used(tokens: int, cost_usd: float) -> str:
+def used_words(tokens: int, cost_usd: float) -> str:
     """Return what was used, as far as agents say: `12.3k tokens, $0.42`."""
     short = next(
         (f"{tokens / size:.3g}{unit}" for size, unit in ((1e6, "M"), (1e3, "k")) if tokens >= size),

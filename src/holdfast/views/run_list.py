@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 
 import msgspec
 
+from holdfast.boot import boot_id
 from holdfast.core.facts import NOWHERE, ResultPlaces
-from holdfast.core.projection import Origin
+from holdfast.core.projection import Origin, RunRow
 from holdfast.core.state import RunState
-from holdfast.core.status import RunStatus, StageStatus
+from holdfast.core.status import RUN_IS_OVER, RunStatus, StageStatus
 from holdfast.journal.protocol import RunListing, RunProgress
 from holdfast.reporting.displayed_status import displayed_run_status, is_resumable
 from holdfast.reporting.needs_you import NeedOfTask, needs_you
 from holdfast.reporting.run_ending import Ending, how_it_ended
 from holdfast.reporting.spending import Spending, spending_of_run
 from holdfast.views.providers import ProviderView, providers_in_trouble
+from holdfast.views.read_only_repo import ReadOnlyRepo
 from holdfast.views.spending_text import SpendingColumns
 from holdfast.views.status import ending_label
 from holdfast.views.text import one_line, timestamp, titled_table, when
@@ -80,6 +84,53 @@ def run_line(
         spending=spending_of_run(row),
         providers=() if state is None else providers_in_trouble(state, now),
     )
+
+
+def run_lines(opened: ReadOnlyRepo) -> list[RunLine]:
+    """Return every run of a repository, oldest first."""
+    runs, boot = opened.runs(), boot_id()
+    places = places_of_results(opened.checkout, [listing.row for listing in runs])
+    progress = opened.require_journal().progress(runs) if runs else {}
+    return [_line(opened, listing, progress[listing.row.run], boot, places) for listing in runs]
+
+
+def _line(
+    opened: ReadOnlyRepo,
+    listing: RunListing,
+    progress: RunProgress,
+    boot: str,
+    places: Mapping[str, ResultPlaces],
+) -> RunLine:
+    """Return the line of a run. Only an unfinished one is loaded: there may be hundreds of others."""
+    row = listing.row
+    is_over = row.status in RUN_IS_OVER
+    return run_line(
+        listing,
+        progress,
+        None if is_over else opened.require_journal().load(row.run).state(),
+        time.time(),
+        held=not is_over and opened.holder(row.run) is not None,
+        boot_id=boot,
+        places=places.get(row.run, NOWHERE),
+    )
+
+
+def places_of_results(checkout: Path, rows: list[RunRow]) -> dict[str, ResultPlaces]:
+    """Return where the results of completed runs are: in the branches that they began on, or archived.
+
+    Without any, git is not asked. Only for an archived one it is asked alone: it may have landed in another branch.
+    """
+    completed = [row for row in rows if row.status is RunStatus.COMPLETED]
+    if not completed:
+        return {}
+    from holdfast.repo.refs import archived_runs, result_places, runs_in_their_targets
+
+    landed = runs_in_their_targets(checkout, completed)
+    rest = [row for row in completed if row.run not in landed]
+    return {
+        **{row.run: ResultPlaces((row.target,)) for row in completed if row.run in landed},
+        **{row.run: result_places(checkout, row) for row in (archived_runs(checkout, rest) if rest else ())},
+    }
 
 
 def list_text(lines: Sequence[RunLine], width: int) -> str:

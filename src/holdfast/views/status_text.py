@@ -26,8 +26,16 @@ _NO_RUN = (
 )
 
 
-def no_run_text(summaries: Path | None) -> str:
-    """Return what to say where there is no run; `summaries` is where those of cleaned runs are, if there are any."""
+def no_run_text(summaries: Path | None, lost: Sequence[str]) -> str:
+    """Return what to say where there is no run; `summaries` is where those of cleaned runs are, if there are any.
+
+    `lost` are runs that git knows all the same.
+    """
+    if lost:
+        return (
+            f"No run in the journal, yet git knows {', '.join(lost)}: it was lost, or is in another store.\n"
+            "`holdfast rebuild` restores it from git; --store names another store."
+        )
     if summaries is None:
         return _NO_RUN
     return (

@@ -1,0 +1,1 @@
+"""Tests of the dashboard's server, against a real process over HTTP."""
