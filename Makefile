@@ -8,6 +8,8 @@ BWRAP  := $(VENV)/.bubblewrap
 SHELLS := $(VENV)/.shells
 SERVERS := $(VENV)/servers/.ready
 TOOLS  := $(VENV)/git-tools/.ready
+CHROMIUM := $(VENV)/.chromium
+AXE    := tests/web/page/node_modules/.ready
 AGENTS := tests/agents/node_modules/.ready
 MORE   := tests/agents/more/.ready
 NPM    := npm install --no-save --no-progress --loglevel=error
@@ -15,7 +17,7 @@ NPM    := npm install --no-save --no-progress --loglevel=error
 # Tests start the program thousands of times; compiling it each time would double what they take.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-agents check bench crash fuzz clean
+.PHONY: demo tools compiled test test-agents check bench crash fuzz clean
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -41,10 +43,10 @@ $(BWRAP): $(READY)
 	@command -v bwrap >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet bubblewrap; } || true
 	touch $@
 
-# Shells whose completion is tested. Where they cannot be had, their tests are skipped and say so.
+# Shells whose completion is tested, and a terminal for the view in it. Where they cannot be had, their tests are skipped and say so.
 $(SHELLS): $(READY)
-	@command -v zsh >/dev/null && command -v fish >/dev/null || \
-	  { apt-get update --quiet && apt-get install --yes --quiet zsh fish; } || true
+	@command -v zsh >/dev/null && command -v fish >/dev/null && command -v tmux >/dev/null || \
+	  { apt-get update --quiet && apt-get install --yes --quiet zsh fish tmux; } || true
 	touch $@
 
 # Redis, Valkey and Postgres. Where they cannot be had, their tests are skipped and say so.
@@ -56,6 +58,16 @@ $(SERVERS): $(READY) tests/support/install_servers.sh
 $(TOOLS): $(READY) tests/support/git_tools.sh
 	@tests/support/git_tools.sh $(@D) || true
 	@mkdir -p $(@D) && touch $@
+
+# The browser that the page is tested in. Where it cannot be had, its tests are skipped and say so.
+$(CHROMIUM): $(READY)
+	@command -v chromium >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet chromium; } || true
+	touch $@
+
+# What judges whether everybody can use the page. Where it cannot be had, its tests are skipped and say so.
+$(AXE): tests/web/page/package-lock.json
+	@command -v npm >/dev/null || { apt-get update --quiet && apt-get install --yes --quiet nodejs npm; } || true
+	@cd tests/web/page && $(NPM) && touch $(notdir $(@D))/.ready || echo "no axe-core: npm could not install it"
 
 # Agents from PyPI need different Pythons, each in an environment of its own. What cannot be had is skipped and says so.
 $(MORE): tests/agents/more/package-lock.json
@@ -71,9 +83,23 @@ $(MORE): tests/agents/more/package-lock.json
 demo: $(READY)                ## thirty seconds: a plan runs, is killed, resumes
 	$(BIN)/holdfast demo --crash
 
+# What the tests need is fetched while types are checked and while pytest compiles the tests, once for all its workers.
 # One worker more than processors: many tests wait for the processes that they start.
-test: check $(AGENTS) $(FUSE) $(BWRAP) $(SHELLS) $(SERVERS) $(TOOLS)  ## what CI runs
+test: $(READY)                ## what CI runs
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target check tools compiled
 	$(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --dist worksteal -m 'not more_agents'
+
+# One after the other, also beside others: there is one apt on a machine.
+tools: $(AGENTS) $(FUSE) $(BWRAP) $(SHELLS) $(SERVERS) $(TOOLS) $(CHROMIUM) $(AXE)
+$(FUSE): | $(AGENTS)
+$(BWRAP): | $(FUSE)
+$(SHELLS): | $(BWRAP)
+$(SERVERS): | $(SHELLS)
+$(TOOLS): | $(SERVERS)
+$(CHROMIUM): | $(TOOLS)
+
+compiled: $(READY)
+	@$(BIN)/python -m pytest --collect-only -qq > $(VENV)/collected || { cat $(VENV)/collected; exit 1; }
 
 # What reads recordings is in `make test`. Work is stolen, because some agents take a hundred times as long as others.
 test-agents: $(READY) $(AGENTS) $(BWRAP) $(MORE)  ## every real agent we can install, and which promise each one keeps
@@ -101,5 +127,5 @@ fuzz: $(READY)                ## 50,000 damaged files of other systems
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache tests/crash/build \
-	  tests/agents/node_modules tests/agents/more/node_modules tests/agents/more/older/node_modules \
+	  tests/web/page/node_modules tests/agents/node_modules tests/agents/more/node_modules tests/agents/more/older/node_modules \
 	  tests/agents/more/aider tests/agents/more/mini tests/agents/more/openhands tests/agents/more/vibe $(MORE)

@@ -1,4 +1,4 @@
-"""`python -m bench [W1 … W10 raw] [--quick] [--store URL]`: measure, print a table, keep the figures as JSON."""
+"""`python -m bench [W1 … W12 raw] [--quick] [--store URL [--peers]]`: measure, print a table, keep the figures as JSON."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from bench import (
     machine,
     store,
     w1_journal,
+    w1_peers,
     w2_processes,
     w4_resume,
     w5_start,
@@ -25,6 +26,8 @@ from bench import (
     w8_agents,
     w9_sandbox,
     w10_setup,
+    w11_dashboard,
+    w12_page,
 )
 from bench.measurement import RESULTS, Figure, Machine, Report, table
 from holdfast.journal.address import without_password
@@ -41,8 +44,16 @@ _WORKLOADS: dict[str, Callable[..., list[Figure]]] = {
     "W8": w8_agents.measure,
     "W9": w9_sandbox.measure,
     "W10": w10_setup.measure,
+    "W11": w11_dashboard.measure,
+    "W12": w12_page.measure,
 }
-_MISSING: dict[str, Callable[[], str]] = {"W8": w8_agents.missing, "W9": w9_sandbox.missing}
+_PEERS = w1_peers.workloads()
+_MISSING: dict[str, Callable[[], str]] = {
+    "W8": w8_agents.missing,
+    "W9": w9_sandbox.missing,
+    "W12": w12_page.missing,
+    **w1_peers.missing(),
+}
 """Why a workload cannot be measured here, for workloads with special requirements."""
 
 
@@ -54,13 +65,21 @@ def main() -> None:
     parser.add_argument(
         "--store", metavar="URL", help=f"journals in this server; {', '.join(store.WORKLOADS)} only"
     )
+    parser.add_argument(
+        "--peers",
+        action="store_true",
+        help="and others in the same server, with the work of W1; pip installs them",
+    )
     options = parser.parse_args()
     known = list(_WORKLOADS) if options.store is None else store.WORKLOADS
     if unknown := set(options.workloads).difference(known):
         parser.error(f"no workload {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    if options.peers and options.store is None:
+        parser.error("--peers needs --store: others are measured in the same server")
     if options.store is not None:
         store.choose(options.store)
-    report = _measure(options.workloads or [*known], quick=options.quick)
+    peers = w1_peers.names() if options.peers else ()
+    report = _measure([*(options.workloads or known), *peers], quick=options.quick)
     skips = [f"{name} SKIPPED: {reason}" for name, reason in report.skipped.items()]
     print(_heading(report), table(report.figures), *skips, f"written to {_write(report)}", sep="\n\n")
 
@@ -71,7 +90,7 @@ def _measure(workloads: list[str], *, quick: bool) -> Report:
     skipped = {name: reason for name in workloads if name in _MISSING and (reason := _MISSING[name]())}
     for name in (name for name in workloads if name not in skipped):
         print(f"measuring {name} …", file=sys.stderr)
-        figures += _WORKLOADS[name](quick=quick)
+        figures += (_WORKLOADS | _PEERS)[name](quick=quick)
     machine = Machine(
         cpus=os.cpu_count() or 0,
         python=platform.python_version(),

@@ -20,7 +20,6 @@ GROUPS = {
     "X": "Beyond all five",
 }
 TO_COME = {
-    "U7": "a dashboard",
     "X7": "many machines",
     "X14": "a merge queue that checks ahead",
 }

@@ -14,7 +14,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from re import _constants as op, _parser as parser  # type: ignore[attr-defined]
+from re import _constants as op, _parser as parser  # type: ignore[attr-defined, unused-ignore]
 from typing import Any, NamedTuple
 
 RULES = "config/gitleaks.toml"

@@ -78,13 +78,15 @@ _SECRET_PARTS = frozenset((
 _SECRET_ENDS = ("PASSWORD", "TOKEN", "SECRET", "APIKEY", "_AUTH", "_PWD")
 _JSON_ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 _NO_SECRETS = ("GIT_CONFIG_", "HOLDFAST_")
+_OWN_SECRETS = ("HOLDFAST_STORE_PASSWORD", "HOLDFAST_CFN_PASSWORD")
 
 
 def names_a_secret(name: str) -> bool:
     """Tell whether a variable holds a secret, judging by the words of its name."""
     upper = name.upper()
-    return not name.startswith(_NO_SECRETS) and (
-        upper.endswith(_SECRET_ENDS) or not _SECRET_PARTS.isdisjoint(upper.split("_"))
+    return name in _OWN_SECRETS or (
+        not name.startswith(_NO_SECRETS)
+        and (upper.endswith(_SECRET_ENDS) or not _SECRET_PARTS.isdisjoint(upper.split("_")))
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from holdfast.agents.presets import presets_of
 from holdfast.cli.arguments import JSON, RUN, YES, Arguments, flag, option, positional
 from holdfast.cli.consent import agree_to_amendment
-from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo, choose_run, open_read_only, open_repo
+from holdfast.cli.open_repo import OpenRepo, choose_run, open_repo
 from holdfast.cli.output import as_json, for_people, say
 from holdfast.cli.plan_file import (
     is_goal,
@@ -37,6 +37,7 @@ from holdfast.runner.planner import Planned
 from holdfast.runner.sandbox_setting import SandboxRequest
 from holdfast.runner.session import refuse_incomplete
 from holdfast.views.amendment import amendment_text, amendment_view
+from holdfast.views.read_only_repo import ReadOnlyRepo, open_read_only
 
 ARGUMENTS: Arguments = (
     RUN,

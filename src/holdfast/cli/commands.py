@@ -12,10 +12,10 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from holdfast import __version__
-from holdfast.cli.arguments import Argument, add_arguments, option, takes_any_words
+from holdfast.cli.arguments import Argument, Arguments, add_arguments, option, takes_any_words
 from holdfast.errors import ExitCode, HoldfastError, did_you_mean, quoted
 from holdfast.runner.store_choice import ACCEPT_VARIABLE, STORE_VARIABLE
 
@@ -45,9 +45,11 @@ COMMANDS: dict[str, Command] = {
     "demo": Command("start", "see a run in thirty seconds, without key or network"),
     "status": Command("look", "show where a run stands"),
     "list": Command("look", "show every run"),
+    "watch": Command("look", "see a run live in the terminal, with keys to steer it"),
     "logs": Command("look", "print what an agent printed"),
     "inspect": Command("look", "show everything about a run or a task, now or at an earlier event"),
     "recap": Command("look", "tell what happened in a run and what was redone"),
+    "serve": Command("look", "show runs in the browser, live, with a button for every decision"),
     "stop": Command("steer", "end a run's agents now; their work is kept and the run can resume"),
     "pause": Command("steer", "start nothing new; tasks under way finish"),
     "save": Command("steer", "save all unfinished work now"),
@@ -85,24 +87,49 @@ COMMANDS: dict[str, Command] = {
 
 def execute(words: Sequence[str]) -> int:
     """Run the command that the words name and return its exit code. A usage error ends the program with 2."""
-    name, args = parse(words)
-    # For what this process starts, too, such as a runner that goes on alone.
-    if args.store is not None:
-        os.environ[STORE_VARIABLE] = args.store
-    if args.accept_volatile:
-        os.environ[ACCEPT_VARIABLE] = "1"
+    leading = _leading_options(words)
+    name, args = parse(words[len(leading) :])
+    for given in (_parser("holdfast", _OF_EVERY_COMMAND).parse_args(leading), args):
+        # For what this process starts, too, such as a runner that goes on alone.
+        if given.store is not None:
+            os.environ[STORE_VARIABLE] = given.store
+        if given.accept_volatile:
+            os.environ[ACCEPT_VARIABLE] = "1"
     return int(module_of(name).execute(args))
+
+
+def _leading_options(words: Sequence[str]) -> Sequence[str]:
+    """Return the words before the command that are options of every command: the overview lists them as its own."""
+    at = 0
+    while at < len(words) and words[at].partition("=")[0] in (_STORE, _ACCEPT):
+        at += 2 if words[at] == _STORE else 1
+    return words[:at]
 
 
 def parse(words: Sequence[str]) -> tuple[str, argparse.Namespace]:
     """Return the command that the words name, and its arguments. A usage error ends the program with 2."""
     name, arguments = _split_command(words)
-    parser = argparse.ArgumentParser(prog=f"holdfast {name}", description=COMMANDS[name].summary)
     declared = module_of(name).ARGUMENTS
-    add_arguments(parser, (*declared, *_OF_EVERY_COMMAND))
+    parser = _parser(f"holdfast {name}", (*declared, *_OF_EVERY_COMMAND), COMMANDS[name].summary)
     # Options may stand between RUN and TASK. Words that are another program's are left as they are.
     parse = parser.parse_args if takes_any_words(declared) else parser.parse_intermixed_args
     return name, parse(arguments)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors repeat no password: an address in the wrong place is a word like any other."""
+
+    def error(self, message: str) -> NoReturn:
+        """End the program with a usage error."""
+        from holdfast.redaction import redact
+
+        super().error(redact(message))
+
+
+def _parser(program: str, arguments: Arguments, description: str | None = None) -> _Parser:
+    parser = _Parser(prog=program, description=description)
+    add_arguments(parser, arguments)
+    return parser
 
 
 def module_of(name: str) -> ModuleType:

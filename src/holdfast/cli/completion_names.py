@@ -62,6 +62,6 @@ def _journal() -> Path:
         if (folder / ".git").is_dir() and (found := StateDir.of_checkout(folder).journal).is_file():
             return found
     # A linked worktree: git knows where the main checkout is.
-    from holdfast.cli.open_repo import open_read_only
+    from holdfast.views.read_only_repo import open_read_only
 
     return open_read_only().state_dir.journal

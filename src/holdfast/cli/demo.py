@@ -12,7 +12,6 @@ from pathlib import Path
 
 from holdfast.cli.arguments import Arguments, flag, option
 from holdfast.cli.main import main
-from holdfast.cli.open_repo import open_read_only
 from holdfast.core.projection import TaskRow
 from holdfast.core.status import TaskStatus
 from holdfast.demo.project import PLAN_FILE, write_project
@@ -20,6 +19,7 @@ from holdfast.errors import ExitCode, HoldfastError
 from holdfast.paths import StateDir
 from holdfast.process.programs import has_ended, kill_started, start_in_background
 from holdfast.repo.discovery import create_repository
+from holdfast.views.read_only_repo import open_read_only
 
 _POLL_S = 0.05
 _DEADLINE_S = 60.0

@@ -15,11 +15,10 @@ from holdfast.agents.invocation import RefusesRootError, require_root_accepted
 from holdfast.agents.presets import Preset, presets_of
 from holdfast.cli.arguments import JSON, Arguments, flag
 from holdfast.cli.installed_agents import find_installed_agents
-from holdfast.cli.open_repo import ReadOnlyRepo, open_read_only
 from holdfast.cli.output import missing_runs_sentence, new_settings_sentence, show
 from holdfast.core.invariants import Violation
 from holdfast.core.status import RUN_IS_OVER, SandboxLevel
-from holdfast.errors import ExitCode, HoldfastError
+from holdfast.errors import ExitCode, HoldfastError, StoreUnavailableError
 from holdfast.journal.filesystem_checks import network_filesystem, refusal, unwritable
 from holdfast.process.cgroups import CONTROLLERS, available_groups
 from holdfast.process.sandbox import BUBBLEWRAP, probe_sandbox, sandbox_obstacle
@@ -38,6 +37,7 @@ from holdfast.runner.health import (
 from holdfast.runner.sandbox import require_good_variables
 from holdfast.runner.sandbox_setting import SandboxRequest, SandboxSetting, setting_in_force
 from holdfast.system_errors import machine_error
+from holdfast.views.read_only_repo import ReadOnlyRepo, open_read_only
 from holdfast.views.text import count, data_size
 
 _FREE_BYTES_MIN = 512 * 1024 * 1024
@@ -104,7 +104,8 @@ def execute(args: Namespace) -> int:
             ExaminedPart(f"run {run}", examine_run(repo, opened.require_journal(), run)) for run in runs
         ]
     except HoldfastError as error:
-        environment.append(_error("repository", error))
+        what = "store" if isinstance(error, StoreUnavailableError) else "repository"
+        environment.append(_error(what, error))
     except OSError as error:
         environment.append(_error("repository", machine_error(error, "look again")))
     healthy = all(found.ok for found in environment) and not any(part.broken for part in examined)
@@ -116,7 +117,8 @@ def execute(args: Namespace) -> int:
 
 
 def _error(what: str, error: HoldfastError) -> HealthFinding:
-    return HealthFinding(what, False, f"{error.message.rstrip('.')}. {error.hint}")
+    gap = ". " if error.hint[:1].isupper() else "; "
+    return HealthFinding(what, False, f"{error.message.rstrip('.')}{gap}{error.hint}")
 
 
 def _machine() -> Iterator[HealthFinding]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from holdfast.cli.arguments import ANY_RUN, JSON, Arguments, flag, option
-from holdfast.cli.open_repo import choose_latest_run, open_read_only
+from holdfast.cli.open_repo import choose_latest_run
 from holdfast.cli.output import as_json
 from holdfast.disk_sync import make_folder, sync
 from holdfast.errors import ExitCode, HoldfastError
@@ -18,6 +18,7 @@ from holdfast.formats.exported_run import NativeFile
 from holdfast.formats.registry import SYSTEM_NAMES, System
 from holdfast.repo.files import holds, write_durably
 from holdfast.runner.mirror.renderer import RunRenderer
+from holdfast.views.read_only_repo import open_read_only
 from holdfast.views.text import count
 
 ARGUMENTS: Arguments = (

@@ -10,10 +10,10 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 
-from holdfast.cli.open_repo import ReadOnlyRepo
 from holdfast.core.event_codec import Recorded, encode_event
 from holdfast.core.state import RunState
 from holdfast.views.event_text import event_sentence, showable
+from holdfast.views.read_only_repo import ReadOnlyRepo
 from holdfast.views.terminal import supports_live_display, write_line
 from holdfast.views.text import time_of_day
 

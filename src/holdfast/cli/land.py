@@ -41,7 +41,7 @@ from holdfast.runner.landing.result_landing import (
 )
 from holdfast.runner.mirror.staging_worktree import remove_staging
 from holdfast.runner.sandbox_setting import SandboxRequest
-from holdfast.runner.session import RunOptions, finish_completed
+from holdfast.runner.session import RunOptions, finish_completed, require_history
 
 ARGUMENTS: Arguments = (
     positional(
@@ -122,6 +122,8 @@ def _request(opened: OpenRepo, named: str | None, args: Namespace) -> LandingReq
             f"nothing of {row.run} has landed yet, and run {waiting.run} waits to be landed",
             f"`{instead.command()}` lands the result that waits",
         )
+    if opened.journal.lease_s is not None:
+        require_history(opened.repo, row)
     resolved_for = chosen.target if named is not None and row.run != chosen.run else ""
     return LandingRequest(row, args.into or resolved_for, args.accept_branch or "", _shape(args))
 

@@ -8,11 +8,11 @@ from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from holdfast.agents.presets import Preset, find_agent, presets_of
+from holdfast.agents.presets import agent_of_attempt, presets_of
 from holdfast.agents.streams.error_patterns import ErrorPatterns
 from holdfast.cli.arguments import OPTIONAL_TASK, RUN, Arguments, flag, one_of, option, positive
 from holdfast.cli.log_output import LogOutput, make_output
-from holdfast.cli.open_repo import ReadOnlyRepo, choose_run_or_task, open_read_only
+from holdfast.cli.open_repo import choose_run_or_task
 from holdfast.core.facts import Presence
 from holdfast.core.projection import TaskRow
 from holdfast.core.state import RunState
@@ -22,6 +22,7 @@ from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import AGENT_STEP, Fleet, LaunchKey
 from holdfast.journal.protocol import StoredRun
 from holdfast.views.event_text import event_sentence
+from holdfast.views.read_only_repo import ReadOnlyRepo, open_read_only
 from holdfast.views.text import count
 
 _FOLLOW_POLL_S = 0.2
@@ -188,7 +189,7 @@ class _ShownLogs:
         return LaunchKey(self.run, task, attempt, AGENT_STEP)
 
     def _output(self, state: RunState, row: TaskRow, attempt: int) -> LogOutput:
-        agent = _agent_of(self.opened, state, row, attempt)
+        agent = agent_of_attempt(state, row.id, attempt, presets_of(self.opened.checkout))
         prefix = f"{row.id} | " if len(self.names) > 1 else ""
         stream = "raw" if agent is None else agent.stream
         patterns = ErrorPatterns() if agent is None else agent.error_patterns()
@@ -202,19 +203,6 @@ class _ShownLogs:
             if getattr(record.event, "task", "") in self.names and (words := event_sentence(record.event)):
                 _note(f"-- {words}")
         return seq
-
-
-def _agent_of(opened: ReadOnlyRepo, state: RunState, row: TaskRow, attempt: int) -> Preset | None:
-    """Return the agent of an attempt; None if the task is a command, or the agent is not known any more."""
-    spec, plan = state.specs[row.id], state.plan
-    if spec.run:
-        return None
-    past = next((one.agent for one in row.past if one.attempt == attempt), "")
-    latest = row.latest.agent if attempt == row.attempt else past
-    try:
-        return find_agent(latest or spec.agent or plan.agent, plan.agents, presets_of(opened.checkout))
-    except HoldfastError:
-        return None
 
 
 def _note(words: str) -> None:

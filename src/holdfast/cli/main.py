@@ -135,11 +135,13 @@ def _silence() -> None:
 
 def _complain(error: HoldfastError) -> None:
     from holdfast.core.ids import with_run_numbers
+    from holdfast.redaction import redact
     from holdfast.views.text import block, with_local_times
 
     try:
         sys.stdout.flush()  # both may end in one file
     except OSError:
         _silence()
-    message, hint = with_local_times(error.message), with_local_times(with_run_numbers(error.hint))
+    # The user's own words are repeated, and an address among them may have a password.
+    message, hint = with_local_times(redact(error.message)), with_local_times(with_run_numbers(error.hint))
     print("\n".join([*block(f"holdfast: {message}", ""), *block(hint, "  ")]), file=sys.stderr)

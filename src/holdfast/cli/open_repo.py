@@ -1,7 +1,6 @@
-"""Opens the repository and its journal, and chooses the run for a command.
+"""Opens the repository and its journal to change them, and chooses the run or the task that a command names.
 
-Reading changes nothing on disk. `status` must be quick: reading avoids git where possible, and imports the
-git modules only if needed.
+Reading is in `views/read_only_repo.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from holdfast.core.state import RunState
 from holdfast.core.status import RUN_IS_OVER
 from holdfast.errors import (
     HoldfastError,
-    JournalError,
     LeaseHeldError,
     NeedsDecisionError,
     did_you_mean,
@@ -26,62 +24,23 @@ from holdfast.errors import (
     quoted,
 )
 from holdfast.journal import open_journal, open_reader
-from holdfast.journal.lease import Holder, holder, locker
-from holdfast.journal.protocol import Journal, JournalReader, RunListing, StoredRun
-from holdfast.paths import RunDir, StateDir
-from holdfast.repo.state_folder import require_own_state_dir
-from holdfast.runner.store_choice import chosen_store, remember_store, require_only_store
+from holdfast.journal.lease import Holder, holder
+from holdfast.journal.protocol import Journal, RunListing, StoredRun
+from holdfast.paths import StateDir
+from holdfast.runner.store_choice import (
+    Store,
+    chosen_store,
+    is_unknown_here,
+    remember_store,
+    require_only_store,
+)
+from holdfast.views.read_only_repo import ReadOnlyRepo, no_run_yet
 
 if TYPE_CHECKING:
     from holdfast.core.projection import RunRow
     from holdfast.repo.repository import Repository
 
 _LISTED_MAX = 6
-
-
-@dataclass(frozen=True, slots=True)
-class ReadOnlyRepo:
-    """A repository and its journal, to read. `journal` is None if no run was ever started."""
-
-    checkout: Path
-    state_dir: StateDir
-    journal: JournalReader | None
-
-    def require_journal(self) -> JournalReader:
-        """Return the journal, or raise JournalError because there is nothing to read."""
-        if self.journal is None:
-            raise no_run_yet()
-        return self.journal
-
-    def runs(self) -> Sequence[RunListing]:
-        """Return every run, oldest first."""
-        return self.journal.runs() if self.journal else []
-
-    def open_repository(self) -> Repository:
-        """Open the repository itself, with the content filters that the user accepted."""
-        from holdfast.repo.repository import Repository
-        from holdfast.runner.content_filters import with_accepted_filters
-
-        repo = Repository.open(self.checkout)
-        return with_accepted_filters(repo, self.journal) if self.journal else repo
-
-    def directory(self, run: str) -> RunDir:
-        """Return where a run's files are."""
-        return self.state_dir.run(run)
-
-    def summaries(self) -> Path | None:
-        """Return the folder with the summaries of cleaned runs, if there are any."""
-        folder = self.state_dir.outputs("")
-        return folder if folder.is_dir() and any(folder.iterdir()) else None
-
-    def holder(self, run: str) -> Holder | None:
-        """Return the live runner of a run: who has its lock on this machine, or its lease in the store."""
-        lock = self.directory(run).lease
-        if (here := holder(lock)) is not None or self.journal is None:
-            return here
-        # A runner of this machine that was killed has its lease in the store for a while. Its lock is free at once.
-        elsewhere = self.journal.holder(run)
-        return None if elsewhere is None or elsewhere.is_outlived_by(locker(lock)) else elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,35 +69,6 @@ class OpenRepo(ReadOnlyRepo):
             )
 
 
-def open_read_only() -> ReadOnlyRepo:
-    """Find the repository around the current directory and its journal, read-only."""
-    checkout, git_dir = _checkout(Path.cwd())
-    state = StateDir.of_checkout(checkout)
-    require_own_state_dir(state, git_dir)
-    store = chosen_store(state, lambda: _repository_id(checkout))
-    journal = None if isinstance(store, Path) and not store.exists() else open_reader(store)
-    return ReadOnlyRepo(checkout, state, journal)
-
-
-def _repository_id(checkout: Path) -> str:
-    from holdfast.repo.discovery import find_repository, repository_id
-
-    return repository_id(find_repository(checkout))
-
-
-def _checkout(start: Path) -> tuple[Path, Path]:
-    """Return the main checkout around a directory, and its git directory. Our state beside `.git` is proof; otherwise ask git."""
-    nearest = next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), None)
-    if nearest and (nearest / ".git").is_dir():
-        state = StateDir.of_checkout(nearest)
-        if state.journal.is_file() or state.store.is_file():
-            return nearest, nearest / ".git"
-    from holdfast.repo.discovery import find_repository
-
-    found = find_repository(start)
-    return found.checkout, found.common_dir
-
-
 @contextmanager
 def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[OpenRepo]:
     """Open the repository around a directory (default: the current one) and its journal for writing.
@@ -154,22 +84,31 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
     _ = repo.private_git  # who changes something needs it: say so before anything else
     store = chosen_store(repo.state_dir, repo.id)
     if create:
-        require_only_store(repo.state_dir, store, has_unfinished=_has_unfinished)
+        require_only_store(repo.state_dir, store, has_runs=_has_runs)
         repo.prepare_state_dir()
     elif isinstance(store, Path) and not store.exists():
         raise no_run_yet()
     journal = open_journal(store)
     try:
-        if create and remember_store(repo.state_dir, store) and journal.durability is not None:
+        if not create:
+            _join(repo, store, journal)
+        elif remember_store(repo.state_dir, store) and journal.durability is not None:
             print(f"Runs are kept in {store}. {journal.durability.sentence}", file=sys.stderr)
         yield OpenRepo(repo.checkout, repo.state_dir, journal, with_accepted_filters(repo, journal))
     finally:
         journal.close()
 
 
-def _has_unfinished(journal: Path) -> bool:
-    """Tell whether a journal has a run that is not over."""
-    return any(listing.row.status not in RUN_IS_OVER for listing in open_reader(journal).runs())
+def _has_runs(journal: Path) -> bool:
+    """Tell whether a journal has a run."""
+    return bool(open_reader(journal).runs())
+
+
+def _join(repo: Repository, store: Store, journal: Journal) -> None:
+    """Let a clone remember the store in which the runs of its repository are, as the clone does where they began."""
+    if is_unknown_here(repo.state_dir, store) and journal.runs():
+        repo.prepare_state_dir()
+        remember_store(repo.state_dir, store)
 
 
 def _require_person(state_dir: StateDir) -> None:
@@ -183,19 +122,11 @@ def _require_person(state_dir: StateDir) -> None:
         )
 
 
-def no_run_yet() -> HoldfastError:
-    """Return the error for a repository without runs."""
-    return JournalError(
-        "there is no run in this repository yet",
-        "`holdfast run` starts one; if there was one, `holdfast rebuild` restores it from git",
-    )
-
-
 def choose_run(opened: ReadOnlyRepo, named: str | None) -> RunRow:
     """Return the named run, by id, number or name prefix; else the latest unfinished one, or the latest."""
     runs = opened.runs()
     if not runs:
-        raise no_run_yet()
+        raise opened.no_run_yet()
     if named is not None:
         return _named(opened, runs, named)
     unfinished = [listing for listing in runs if listing.row.status not in RUN_IS_OVER]
@@ -258,7 +189,7 @@ def _neither_run_nor_task(opened: ReadOnlyRepo, word: str) -> HoldfastError:
     """Return the error for a word that may name either, with the nearest names of both."""
     runs = [row.run for row in _rows(opened)]
     if not runs:
-        return no_run_yet()
+        return opened.no_run_yet()
     latest = opened.require_journal().load(choose_run(opened, None).run)
     tasks = [task.id for _, task in latest.plan.tasks()]
     slugs = {run.partition("-")[2]: run for run in runs}

@@ -33,6 +33,9 @@ _OPEN_FILES = ("/dev/fd/", "/proc/self/fd/")
 def find_plan(named: str | None, checkout: Path) -> Path:
     """Return the named plan file, else one of the usual names, here or at the repository's root."""
     if named is not None:
+        # Not repeated: it may hold a password, and a path would lose what shows that it is an address.
+        if "://" in named and not _is_there(named):
+            raise PlanError("an address is no plan file", "`--store URL` names the store of the runs")
         return Path(named)
     if found := next((path for path in usual_plans(checkout) if path.is_file()), None):
         return found

@@ -6,13 +6,14 @@ import sys
 from argparse import Namespace
 
 from holdfast.cli.arguments import JSON, OPTIONAL_TASK, Arguments, flag, one_of, positional
-from holdfast.cli.open_repo import ReadOnlyRepo, choose_run_or_task, open_read_only
+from holdfast.cli.open_repo import choose_run_or_task
 from holdfast.cli.output import as_json, note
 from holdfast.cli.pager import show_long, users_colours
-from holdfast.cli.status import places_of_result
 from holdfast.errors import ExitCode
 from holdfast.journal.protocol import StoredRun
 from holdfast.repo.repository import Repository
+from holdfast.views.current_status import places_of_result
+from holdfast.views.read_only_repo import ReadOnlyRepo, open_read_only
 from holdfast.views.review import (
     Review,
     ReviewSource,

@@ -13,7 +13,7 @@ from holdfast.boot import boot_id
 from holdfast.cli.arguments import Arguments, flag, option, positional
 from holdfast.cli.consent import executed_by, require_consent
 from holdfast.cli.filter_consent import ask_about_filters
-from holdfast.cli.open_repo import OpenRepo, ReadOnlyRepo, open_read_only, open_repo
+from holdfast.cli.open_repo import OpenRepo, open_repo
 from holdfast.cli.output import missing_runs_sentence, note, say
 from holdfast.cli.plan_file import (
     command_for,
@@ -29,7 +29,6 @@ from holdfast.cli.prompts import choose_key, confirm, is_interactive
 from holdfast.cli.review import print_review
 from holdfast.cli.run_session import SESSION_ARGUMENTS, abandon_run, land_now, start_session
 from holdfast.cli.sandbox_options import choose_sandbox
-from holdfast.cli.status import current_status, places_of_result
 from holdfast.core.base_check import deserves_check
 from holdfast.core.plan import Plan, plan_hash
 from holdfast.core.projection import RunRow
@@ -48,6 +47,8 @@ from holdfast.runner.decisions.amend import is_amended
 from holdfast.runner.health import lost_run_of, runs_missing_in_journal
 from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.session import create_run, unfinished_run
+from holdfast.views.current_status import current_status, places_of_result
+from holdfast.views.read_only_repo import ReadOnlyRepo, open_read_only
 from holdfast.views.recovery_text import RecoveryChoice, choice_lines, recovery_header
 from holdfast.views.status import ending_label
 from holdfast.views.terminal import terminal_width

@@ -17,7 +17,6 @@ from holdfast.cli.open_repo import OpenRepo
 from holdfast.cli.output import for_people, new_settings_sentence, note, say, uncommitted_lines
 from holdfast.cli.prompts import confirm, is_interactive
 from holdfast.cli.sandbox_options import NETWORK, SANDBOX, asked_sandbox, tell_sandbox, tell_unkept_bounds
-from holdfast.cli.status import places_of_result
 from holdfast.core.events import RunnerAttached
 from holdfast.core.projection import RunRow
 from holdfast.core.status import BaseStatus, RunStatus, TaskStatus
@@ -40,6 +39,7 @@ from holdfast.runner.mirror.staging_worktree import remove_staging
 from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.session import RunOptions, execute_run
 from holdfast.system_errors import machine_error
+from holdfast.views.current_status import places_of_result
 from holdfast.views.event_text import json_lines, plain_lines
 from holdfast.views.spending_text import spending_words
 from holdfast.views.status import status_view
