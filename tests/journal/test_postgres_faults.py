@@ -219,9 +219,9 @@ def test_who_waits_for_a_change_is_told_of_it(server: PostgresServer, address: J
     assert numbers(address)[-1] == 22
 
 
-def test_a_full_disk_of_the_server_is_said_and_passes(server: PostgresServer, tmp_path: Path) -> None:
+def test_a_full_disk_of_the_server_is_said_and_passes(server: PostgresServer) -> None:
     """Nothing of the refused append is stored; once there is room, the same one is."""
-    with tiny_disk(tmp_path / "disk", 24) as disk:
+    with tiny_disk(server.folder / "disk", 24) as disk:
         server.make_tablespace("small", disk.root)
         server.sql(f"CREATE DATABASE tiny OWNER {USER} TABLESPACE small")
         address = JournalAddress(server.url.replace("/journal", "/tiny"), repository="r1")

@@ -180,10 +180,10 @@ END LOOP; END $$"""
 
 
 def test_a_run_waits_while_the_disk_of_its_postgres_is_full(
-    beside: StoredTrial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    beside: StoredTrial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same. The server stays up, and refuses what needs room."""
-    with postgres("autovacuum=off") as server, tiny_disk(tmp_path / "disk", 24) as disk:
+    with postgres("autovacuum=off") as server, tiny_disk(server.folder / "disk", 24) as disk:
         server.make_tablespace("small", disk.root)
         server.sql(f"CREATE DATABASE tiny OWNER {USER} TABLESPACE small")
         monkeypatch.setenv("HOLDFAST_STORE", server.url.replace("/journal", "/tiny"))

@@ -165,9 +165,7 @@ class PostgresServer:
             time.sleep(0.05)
 
     def make_tablespace(self, name: str, disk: Path) -> None:
-        """Make a tablespace on another disk, which the server's user can then reach."""
-        for folder in (disk, *disk.parents):
-            folder.chmod(folder.stat().st_mode | 0o055)
+        """Make a tablespace on another disk, in a folder that the server's user can reach."""
         space = disk / name
         space.mkdir()
         owner = self.data.stat()

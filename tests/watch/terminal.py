@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -51,11 +52,18 @@ class Terminal:
         return _AGE.sub("N s ago", _COMMIT.sub("c" * 12, self.screen()))
 
     def shows(self, *texts: str) -> None:
-        """Wait until every text is on the screen."""
+        """Wait until every text is on the screen. A failure shows what was there first, too: a message may have gone since."""
+        seen: list[str] = []
+
+        def is_shown() -> bool:
+            seen.append(self.screen())
+            return all(text in seen[-1] for text in texts)
+
         try:
-            eventually(lambda: all(text in self.screen() for text in texts), "")
+            eventually(is_shown, "")
         except AssertionError:
-            pytest.fail(f"{texts} is not on the screen:\n{self.screen()}")
+            first = "\n\n".join(list(dict.fromkeys(seen))[:3])
+            pytest.fail(f"{texts} is not on the screen:\n{seen[-1]}\n\nit began with:\n{first}")
 
     def hides(self, text: str) -> None:
         """Wait until a text is no longer on the screen."""
@@ -70,7 +78,7 @@ class Terminal:
 @contextmanager
 def terminal(here: Path, *args: str, columns: int = 80, rows: int = 24, **env: str) -> Iterator[Terminal]:
     """Start a command of the program on a terminal of its own. Whatever still runs there is ended."""
-    server = f"holdfast-{here.parent.name}"
+    server = f"holdfast-{uuid.uuid4().hex}"
     variables = [f"{name}={value}" for name, value in {"LANG": "C.UTF-8", **env}.items()]
     command = shlex.join(["env", "-u", "COLUMNS", "-u", "LINES", *variables, *COMMAND, *args])
     size = ("-x", str(columns), "-y", str(rows))
