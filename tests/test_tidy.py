@@ -117,6 +117,9 @@ SMALL = {
     "runner/content_filters.py": "which content filters the user accepted, for every command and an agent that leads",
     "core/conflicts.py": "the rule that no side of a conflict is lost",
     "formats/registry.py": "the table of systems",
+    "fleet/temporal/carrier.py": "the protocol between the fleet and who carries workspaces by git",
+    "fleet/temporal/host_launches.py": "launches that a lease bounds; only a host has them",
+    "fleet/temporal/workflows.py": "the two workflows that Temporal loads, apart from all that decides",
     "fleet/copied_launches.py": "which processes a copy of a repository leaves alone; the fleet only asks it",
     "journal/stored_names.py": "read while somebody types: it must not load what its neighbours need",
     "reporting/snapshot_message.py": "the message of a snapshot's commit",
@@ -147,6 +150,7 @@ TESTED_ELSEWHERE = {"acp": "tests/agents/test_acp.py", "mcp": "tests/mcp_server/
 """The tests of `tests/cli/` that are about no command by itself, and the commands whose tests are not there."""
 
 SUBJECTS = {
+    "fleet/temporal_faults": "a fleet of many machines whose hosts, links, server and runner fail",
     "core/simulation": "the whole core, driven through random runs and faults",
     "journal/history": "writers that share a run in a server, under faults",
     "journal/migrations": "files of older versions",

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from holdfast.cli.main import main
+from holdfast.cli.main import program
 
-sys.exit(main())
+sys.exit(program())

@@ -43,6 +43,11 @@ class StateDir:
         return f"local:{self.root}"
 
     @property
+    def clone_name(self) -> Path:
+        """The name by which a fleet of many machines knows this clone of the repository."""
+        return self.root / "clone"
+
+    @property
     def agents(self) -> Path:
         """What this repository changes in the known agents, or adds to them."""
         return self.root / "agents.toml"
@@ -103,6 +108,11 @@ class RunDir:
     def lease(self) -> Path:
         """The file whose lock says who runs this run."""
         return self.root / "lease"
+
+    @property
+    def fleet(self) -> Path:
+        """Which fleet of many machines the run began on; not there if it is this machine."""
+        return self.root / "fleet"
 
     @property
     def requests(self) -> Path:

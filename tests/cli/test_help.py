@@ -83,6 +83,7 @@ WITHOUT_JSON = {
     "acp",
     "mcp",
     "serve",
+    "worker",
     "watch",
     "completion",
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,21 +14,44 @@ import pytest
 from holdfast.core.facts import ExitReason, Presence
 from holdfast.errors import LaunchError
 from holdfast.fleet import open_fleet
-from holdfast.fleet.protocol import Fleet, LaunchKey
+from holdfast.fleet.local import LocalFleet
+from holdfast.fleet.protocol import LaunchKey
 from holdfast.paths import StateDir
-from tests.support.launches import FLEETS, RUN, FleetSetup, alive, ended
+from tests.support.fleet_hosts import remote_setup, shared_worker
+from tests.support.launches import RUN, FleetSetup, alive, ended
 
 
-@pytest.fixture(params=FLEETS, ids=lambda fleet: fleet.__name__)
-def setup(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[FleetSetup]:
-    """A fleet over an empty state folder, and a workspace."""
+@contextmanager
+def local(tmp_path: Path) -> Iterator[FleetSetup]:
+    """Launches on this machine, in an empty state folder."""
     (tmp_path / "work").mkdir()
-    make: Callable[[StateDir], Fleet] = request.param
     state = StateDir(tmp_path / "state")
-    setup = FleetSetup(state, tmp_path / "work", make(state))
-    yield setup
-    asyncio.run(setup.fleet.sweep(RUN, frozenset()))
-    setup.fleet.close()
+    made = FleetSetup(state, tmp_path / "work", LocalFleet(state), tmp_path / "work")
+    yield made
+    asyncio.run(made.fleet.sweep(RUN, frozenset()))
+    made.fleet.close()
+
+
+@contextmanager
+def temporal(tmp_path: Path) -> Iterator[FleetSetup]:
+    """Launches that Temporal carries to a worker, which is a process with a home of its own."""
+    with remote_setup(tmp_path, ttl_s=60.0, label=shared_worker().labels) as made:
+        yield made
+        asyncio.run(made.fleet.sweep(RUN, frozenset()))
+
+
+@pytest.fixture(params=[local, temporal], ids=lambda fleet: fleet.__name__)
+def setup(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[FleetSetup]:
+    """A fleet, and a workspace."""
+    with request.param(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def local_setup(tmp_path: Path) -> Iterator[FleetSetup]:
+    """A fleet of this machine, for what a runner that sends a workspace elsewhere is told before the launch."""
+    with local(tmp_path) as made:
+        yield made
 
 
 def test_a_launch_ends_with_its_exit_code(setup: FleetSetup) -> None:
@@ -112,7 +136,7 @@ def test_many_launches_of_one_key_at_once_start_one_process(setup: FleetSetup) -
     """Also when two runners believe that the launch is theirs."""
 
     async def both() -> None:
-        other = type(setup.fleet)(setup.state)  # type: ignore[call-arg]
+        other = setup.another()
         await asyncio.gather(*(fleet.launch(spec) for fleet in (setup.fleet, other) for _ in range(4)))
         await setup.fleet.wait(spec.key)
         other.close()
@@ -129,7 +153,7 @@ def test_another_fleet_finds_a_live_launch(setup: FleetSetup) -> None:
     spec = setup.sh("echo $$ > up; cat gate; exit 6")
     asyncio.run(setup.fleet.launch(spec))
     setup.heard("up")
-    other = type(setup.fleet)(setup.state)  # type: ignore[call-arg]
+    other = setup.another()
     other.recognise(spec.key, spec.token)
     assert other.inspect(spec.key).presence is Presence.ALIVE
     assert other.live_launches(RUN) == [spec.key]
@@ -177,7 +201,8 @@ def test_sweep_spares_the_launches_to_keep(setup: FleetSetup) -> None:
     asyncio.run(setup.fleet.launch(keep))
     asyncio.run(setup.fleet.launch(drop))
     kept, dropped = setup.heard("up1"), setup.heard("up2")
-    assert asyncio.run(setup.fleet.sweep(RUN, frozenset([keep.key]))) == [int(dropped)]
+    here = [int(dropped)] if type(setup.fleet) is LocalFleet else []
+    assert asyncio.run(setup.fleet.sweep(RUN, frozenset([keep.key]))) == here
     assert (alive(kept), alive(dropped)) == (True, False)
 
 
@@ -194,24 +219,24 @@ def test_sweep_spares_the_launches_to_keep(setup: FleetSetup) -> None:
 def test_a_command_that_cannot_run_ends_and_says_why(setup: FleetSetup, argv: tuple[str], error: str) -> None:
     """It is no failure of the fleet, and the message is for the one who wrote the command."""
     for name, text, mode in (("plain", "", 0o600), ("empty", "", 0o700), ("lost", "#!/no/such\n", 0o700)):
-        (setup.work / name).write_text(text)
-        (setup.work / name).chmod(mode)
+        (setup.files / name).write_text(text)
+        (setup.files / name).chmod(mode)
     record = asyncio.run(setup.finish(setup.spec(*argv)))
     assert (record.reason, record.code, record.error) == (ExitReason.NOT_STARTED, 127, error)
 
 
-def test_a_missing_workspace_is_named(setup: FleetSetup) -> None:
+def test_a_missing_workspace_is_named(local_setup: FleetSetup) -> None:
     """The record says which folder could not be entered."""
-    spec = replace(setup.sh("true"), cwd=setup.work / "gone")
-    record = asyncio.run(setup.finish(spec))
+    spec = replace(local_setup.sh("true"), cwd=local_setup.work / "gone")
+    record = asyncio.run(local_setup.finish(spec))
     assert record.reason is ExitReason.NOT_STARTED
-    assert record.error == f"workspace {setup.work}/gone cannot be entered: No such file or directory"
+    assert record.error == f"workspace {local_setup.work}/gone cannot be entered: No such file or directory"
 
 
-def test_a_missing_input_file_is_named(setup: FleetSetup) -> None:
+def test_a_missing_input_file_is_named(local_setup: FleetSetup) -> None:
     """The record says which file could not be read."""
-    record = asyncio.run(setup.finish(replace(setup.sh("true"), stdin=setup.work / "gone")))
-    assert record.error == f"input {setup.work}/gone cannot be read: No such file or directory"
+    record = asyncio.run(local_setup.finish(replace(local_setup.sh("true"), stdin=local_setup.work / "gone")))
+    assert record.error == f"input {local_setup.work}/gone cannot be read: No such file or directory"
 
 
 def test_a_large_order_arrives_whole(setup: FleetSetup) -> None:
@@ -232,13 +257,13 @@ def test_a_key_cannot_leave_the_state_folder(setup: FleetSetup, owner: str) -> N
         setup.fleet.inspect(LaunchKey(RUN, owner, 1, "agent"))
 
 
-def test_a_url_names_the_fleet_that_is_opened(setup: FleetSetup) -> None:
+def test_a_url_names_the_fleet_that_is_opened(local_setup: FleetSetup) -> None:
     """The state folder's own URL opens this machine's fleet; it finds what another one launched there."""
-    spec = setup.sh("exit 3")
-    asyncio.run(setup.finish(spec))
-    opened = open_fleet(setup.state.fleet)
+    spec = local_setup.sh("exit 3")
+    asyncio.run(local_setup.finish(spec))
+    opened = open_fleet(local_setup.state.fleet)
     opened.recognise(spec.key, spec.token)
-    assert opened.inspect(spec.key) == setup.fleet.inspect(spec.key)
+    assert opened.inspect(spec.key) == local_setup.fleet.inspect(spec.key)
     opened.close()
 
 

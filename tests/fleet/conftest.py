@@ -18,7 +18,7 @@ def setup(tmp_path: Path) -> Iterator[FleetSetup]:
     """A local fleet over an empty state folder, and a workspace with FIFOs; nobody writes to `gate`."""
     (tmp_path / "work").mkdir()
     state = StateDir(tmp_path / "state")
-    made = FleetSetup(state, tmp_path / "work", LocalFleet(state))
+    made = FleetSetup(state, tmp_path / "work", LocalFleet(state), tmp_path / "work")
     for name in ("up", "agent", "gate"):
         made.fifo(name)
     yield made

@@ -34,7 +34,7 @@ def setup(tmp_path: Path) -> Iterator[FleetSetup]:
     (tmp_path / "work").mkdir()
     state = StateDir(tmp_path / "state")
     with closing(LocalFleet(state)) as fleet:
-        yield FleetSetup(state, tmp_path / "work", fleet)
+        yield FleetSetup(state, tmp_path / "work", fleet, tmp_path / "work")
 
 
 def test_an_agent_cannot_pass_its_own_check(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from holdfast.paths import StateDir
 from holdfast.process import procfs
 
 PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
-FLEETS: list[Callable[[StateDir], Fleet]] = [LocalFleet]
 RUN = "01-run"
 
 
@@ -28,6 +27,12 @@ class FleetSetup:
     state: StateDir
     work: Path
     fleet: Fleet
+    files: Path
+    """What a launch works in: the same folder, unless it is sent elsewhere."""
+
+    def another(self) -> Fleet:
+        """Return the fleet of another runner in the same place."""
+        return LocalFleet(self.state)
 
     def sh(self, script: str, attempt: int = 1, **limits: float) -> LaunchSpec:
         """Return a launch of a shell script; FIFOs are named relative to the working folder."""

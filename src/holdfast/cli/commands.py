@@ -17,7 +17,7 @@ from typing import NamedTuple, NoReturn
 from holdfast import __version__
 from holdfast.cli.arguments import Argument, Arguments, add_arguments, option, takes_any_words
 from holdfast.errors import ExitCode, HoldfastError, did_you_mean, quoted
-from holdfast.runner.store_choice import ACCEPT_VARIABLE, STORE_VARIABLE
+from holdfast.runner.store_choice import ACCEPT_VARIABLE, FLEET_VARIABLE, STORE_VARIABLE
 
 _HELP, _VERSION = ("-h", "--help"), "--version"
 _STORE, _ACCEPT = "--store", "--accept-volatile"
@@ -70,6 +70,7 @@ COMMANDS: dict[str, Command] = {
     "export": Command("other systems", "write a run in another system's own files"),
     "mirror": Command("other systems", "keep another system's files up to date"),
     "tick": Command("other systems", "tick landed tasks in the list that the plan was made from"),
+    "worker": Command("hosts", "offer this machine to runs that use a fleet of many machines"),
     "agents": Command("agents", "show the agents that Holdfast knows, and which are installed"),
     "agents try": Command("agents", "let an agent do one tiny task, and show what was read of its stream"),
     "report": Command("agents", "for agents: tell how far you are"),
@@ -95,6 +96,8 @@ def execute(words: Sequence[str]) -> int:
             os.environ[STORE_VARIABLE] = given.store
         if given.accept_volatile:
             os.environ[ACCEPT_VARIABLE] = "1"
+    if named := getattr(args, "fleet", None):
+        os.environ[FLEET_VARIABLE] = named
     return int(module_of(name).execute(args))
 
 

@@ -18,6 +18,17 @@ from holdfast.system_errors import as_system_error, machine_error
 _SHOWN_CHARS = 200
 
 
+def program() -> int:
+    """Run the command that was typed, as a process of its own; return its exit code."""
+    code = main()
+    if "temporalio" in sys.modules:
+        # Its threads abort one in a few interpreters that end while they run. All that counts is on disk by now.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)

@@ -44,6 +44,7 @@ from holdfast.reporting.estimates import AttemptSpan, attempt_spans
 from holdfast.reporting.run_ending import how_it_ended
 from holdfast.reporting.run_estimate import agent_histories, estimate_run
 from holdfast.runner.decisions.amend import is_amended
+from holdfast.runner.fleet_choice import require_usable_fleet
 from holdfast.runner.health import lost_run_of, runs_missing_in_journal
 from holdfast.runner.sandbox_setting import SandboxSetting
 from holdfast.runner.session import create_run, unfinished_run
@@ -90,6 +91,7 @@ def execute(args: Namespace) -> int:
             require_files(repo, plan.workspace, repo.resolve(plan.base))
         return _print_plan(plan, args, read_only)
     require_commands(plan, checkout)
+    require_usable_fleet(plan)
     if args.tick:
         from holdfast.cli.tick import require_points
 

@@ -68,6 +68,8 @@ class Detached(msgspec.Struct, frozen=True, kw_only=True, tag=True, tag_field="k
     output: str
 
 
+FLEET = option("--fleet", "URL", "run agents and checks on the workers of this fleet (see `worker`)")
+
 SESSION_ARGUMENTS: Arguments = (
     option("--jobs", "N", "how many tasks run at the same time", type=positive),
     option(
@@ -81,6 +83,7 @@ SESSION_ARGUMENTS: Arguments = (
     ),
     SANDBOX,
     NETWORK,
+    FLEET,
     flag("--dry-run", "say what would happen and do nothing"),
     flag("--detach", "run in the background"),
     flag(

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from holdfast.errors import LaunchError
 from holdfast.fleet.protocol import Fleet
+from holdfast.fleet.temporal.address import FleetAddress
+from holdfast.fleet.temporal.carrier import WorkspaceCarrier
 from holdfast.paths import StateDir
 
 
@@ -26,6 +28,22 @@ def _local(place: str) -> Fleet:
     from holdfast.fleet.local import LocalFleet
 
     return LocalFleet(StateDir(Path(place)))
+
+
+def open_carried_fleet(
+    url: str, state: StateDir, carrier: WorkspaceCarrier, tell: Callable[[str], None]
+) -> Fleet:
+    """Return the fleet of many machines that a URL names. The `carrier` takes workspaces there and back; `tell` says what waits.
+
+    Raises LaunchError, also if what it needs is not installed.
+    """
+    try:
+        from holdfast.fleet.temporal.temporal_fleet import TemporalFleet
+    except ModuleNotFoundError as error:
+        raise LaunchError(
+            f"a fleet needs {error.name}, which is not installed", "`pip install 'holdfast[temporal]'`"
+        ) from error
+    return TemporalFleet(state, FleetAddress.parse(url), carrier, tell)
 
 
 _FLEETS: dict[str, Callable[[str], Fleet]] = {"local": _local}

@@ -108,6 +108,9 @@ class LocalFleet:
         self._proofs: dict[LaunchKey, _Proof] = {}
         self._limits: dict[LaunchKey, _Limit] = {}
 
+    def give_up(self, key: LaunchKey) -> None:
+        """Do nothing: a launch on this machine waits for nobody."""
+
     def recognise(self, key: LaunchKey, token: str) -> None:
         """Let the end of a launch of an earlier runner count if it proves this token. What we launched needs none."""
         self._proofs.setdefault(key, _Proof(token))
@@ -355,6 +358,7 @@ def _order(spec: LaunchSpec, folder: str, lease: str, signing_key: bytes) -> Lau
         secrets=_secrets(spec),
         lease=lease,
         groups=cgroups.orders_for(spec.token, *spec.bounds) if any(spec.bounds) else [],
+        until=spec.until,
         **_sandbox(spec, scratch_folder(folder)),
     )
 

@@ -72,6 +72,7 @@ class LaunchSpec:
     is gone, the process itself does not get them. So a lock lives as long as what it guards.
     `stop_signal` asks the process to end, before it is killed. Without a `sandbox` it sees what the user sees.
     `secrets`, and those of its environment, are not kept if it prints them. `bounds` hold as far as the machine lets us set them.
+    It ends at `until`, on the clock of the boot, unless that is extended; 0 is never.
     """
 
     key: LaunchKey
@@ -89,6 +90,7 @@ class LaunchSpec:
     sandbox: SandboxPolicy | None = None
     secrets: tuple[str, ...] = ()
     bounds: ResourceBounds = field(default_factory=ResourceBounds)
+    until: float = 0.0
 
     @property
     def token(self) -> str:
@@ -122,6 +124,9 @@ class Fleet(Protocol):
         Raises LaunchError if no supervisor could be started. A command that cannot be executed is no error:
         it ends at once, with an Exit that says so.
         """
+
+    def give_up(self, key: LaunchKey) -> None:
+        """End the wait of a launch for a host that has room, if it waits: then nothing is launched."""
 
     def recognise(self, key: LaunchKey, token: str) -> None:
         """Let the end of a launch of an earlier runner count if it proves this token, which comes from the journal."""

@@ -29,7 +29,8 @@ class LaunchOrder:
     launches leave, as seen from `folder`. `work` is `cwd` as seen from there: the supervisor adds it. `sandbox` is the command
     that runs `argv` in a sandbox; empty for none. `hosts` can be reached from there through a proxy; None if there is no
     proxy. `file_rules` make a sandbox by Landlock alone; empty for none. `links` are made in there, as target and name.
-    `groups` are the control groups that bound it (see `cgroups.py`).
+    `groups` are the control groups that bound it (see `cgroups.py`). `until` is when it ends unless it may go on, on the clock
+    that also runs while the machine sleeps; 0 is never. Who renews it writes a later time into `until_file`.
     A plain class, because every supervisor would copy what dataclasses and named tuples import.
     """
 
@@ -54,6 +55,7 @@ class LaunchOrder:
     file_rules: list[tuple[str, int]]
     links: list[tuple[str, str]]
     groups: list[tuple[str, str, list[tuple[str, str]]]]
+    until: float
 
     def __init__(self, **fields: object) -> None:
         vars(self).update(fields)
@@ -86,6 +88,25 @@ def exit_file(folder: str) -> str:
 def log_file(folder: str) -> str:
     """The first file of the launch's output; see `output_log.py` for the ones after it."""
     return f"{folder}/output.log"
+
+
+def until_file(folder: str) -> str:
+    """The file that says until when a launch may go on, if somebody far away must be able to tell when it is over."""
+    return f"{folder}/until"
+
+
+def write_until(folder: str, until: float) -> None:
+    """Let a launch go on until then, on the clock of the boot. A power cut ends it anyway, so nothing is synced."""
+    write_whole(until_file(folder), repr(until).encode(), durably=False)
+
+
+def read_until(folder: str) -> float:
+    """Return until when a launch may go on; 0 if nobody has renewed it."""
+    try:
+        with open(until_file(folder), "rb") as file:  # noqa: PTH123 - pathlib is too heavy for the supervisor
+            return float(file.read(64))
+    except (FileNotFoundError, ValueError):
+        return 0.0
 
 
 def scratch_folder(folder: str) -> str:

@@ -73,6 +73,28 @@ def remove_output(path: str) -> None:
         os.unlink(segment)  # noqa: PTH108 - pathlib is too heavy for the supervisor
 
 
+def append_output(path: str, start: int, data: bytes, *, over_gap: bool = False) -> int:
+    """Add to a copy of a log what was printed from `start` on, as far as the copy lacks it; return where the copy ends then.
+
+    What comes after a gap is left for later, or, `over_gap`, opens a segment of its own: the rest is no longer kept anywhere.
+    """
+    segments = _segments(path)
+    last = segments[-1] if segments else (0, path)
+    end = last[0] + os.stat(last[1]).st_size if segments else 0  # noqa: PTH116 - pathlib is too heavy here
+    if start > end and not over_gap:
+        return end
+    begin, target = (start, _segment(path, start)) if start > end else last
+    new = data[max(0, end - start) :]
+    if new:
+        with open(target, "ab", opener=_open_private) as file:
+            file.write(new)
+    return max(end, start + len(data)) if new or begin == start else end
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
 def read_output(path: str, offset: int, most: int | None = None) -> tuple[int, bytes, int]:
     """Return where the output from `offset` on really begins, at most `most` bytes of it, and where the output ends.
 

@@ -30,6 +30,7 @@ from holdfast.process.launch_order import (
     file_identity,
     log_file,
     make_folder,
+    read_until,
     record_file,
     scratch_folder,
     signed,
@@ -50,6 +51,9 @@ _NEVER = float("inf")
 _KILL_AGAIN_S = 0.05
 _KILL_AGAIN_MAX_S = 1.0
 _NAP_MAX_S = 3600.0
+_LEASED_NAP_MAX_S = 1.0
+"""How long a supervisor sleeps whose launch may go on only for a while: the clock of the boot also runs in a suspended machine."""
+_LAPSED = "nobody renewed its lease in time: its host lost touch with the fleet"
 _PIPE_BYTES_MAX = 1024 * 1024
 _NOT_STARTED_CODE = 127
 _NOT_FOUND_CODES = (126, 127)
@@ -203,7 +207,8 @@ class Supervision:
         self.code = 0
         self.reason = ""
         self.strays = 0
-        self.cancelled = False
+        self.cancelled = self.lapsed = False
+        self.until = order.until
         self.kill_at = _NEVER
         self.patience = _KILL_AGAIN_S
         self.signals = SignalPipe()
@@ -238,6 +243,8 @@ class Supervision:
 
     def _explanation(self) -> str:
         """Return what the exit code alone does not tell."""
+        if self.lapsed:
+            return _LAPSED
         if self.reason == _STALLED:
             return f"silent for {self.order.stall_s:g} s (limits.stall)"
         if self.reason != _EXITED or not self.code:
@@ -274,11 +281,19 @@ class Supervision:
     def _reason_to_stop(self, now: float) -> str:
         if self.reason:
             return self.reason
-        if self.cancelled:
+        if self.cancelled or self._is_lapsed():
             return _CANCELLED
         if now >= self.began + self.order.timeout_s:
             return _TIMEOUT
         return _STALLED if now >= self._stall_at() else ""
+
+    def _is_lapsed(self) -> bool:
+        """Tell whether the launch may not go on. Whoever renews it does so long before."""
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        if self.until and now >= self.until:
+            self.until = max(self.until, read_until(self.order.folder))
+            self.lapsed = now >= self.until
+        return self.lapsed
 
     def _stall_at(self) -> float:
         return self.heard + self.order.stall_s if self.order.stall_s > 0 else _NEVER
@@ -301,7 +316,7 @@ class Supervision:
         """Sleep until there is output, a signal, or a limit is reached."""
         limit = min(self.began + self.order.timeout_s, self._stall_at())
         due = limit if self.kill_at == _NEVER else self.kill_at
-        nap = min(max(0.0, due - time.monotonic()), _NAP_MAX_S)
+        nap = min(max(0.0, due - time.monotonic()), _LEASED_NAP_MAX_S if self.until else _NAP_MAX_S)
         for fd, _ in self.poll.poll(nap * 1000):
             if fd == self.signals.fd:
                 self.cancelled |= _STOP in self.signals.numbers()

@@ -90,7 +90,7 @@ async def launch_when_possible(context: RunContext, spec: LaunchSpec) -> None:
     """
     for tried in range(1, _LAUNCH_TRIES):
         try:
-            await context.fleet.launch(spec)
+            await _launch_or_stop(context, spec)
         except LaunchError as error:
             if error.is_lasting:
                 raise
@@ -102,7 +102,20 @@ async def launch_when_possible(context: RunContext, spec: LaunchSpec) -> None:
                 await context.stopping.wait()
                 return
         await context.require_lease()
-    await context.fleet.launch(spec)
+    await _launch_or_stop(context, spec)
+
+
+async def _launch_or_stop(context: RunContext, spec: LaunchSpec) -> None:
+    """Launch. A fleet may wait for a host that has room: then a stop of the run ends the waiting, and nothing is launched."""
+    launching = asyncio.ensure_future(context.fleet.launch(spec))
+    stop = asyncio.ensure_future(context.stopping.wait())
+    try:
+        await asyncio.wait([launching, stop], return_when=asyncio.FIRST_COMPLETED)
+        if stop.done():
+            context.fleet.give_up(spec.key)
+        await launching
+    finally:
+        stop.cancel()
 
 
 async def wait_or_stop(

@@ -49,6 +49,7 @@ from holdfast.repo.taken_workspaces import save_taken, taken_names
 from holdfast.reporting.resume_note import resume_note
 from holdfast.runner.checkout_monitor import CheckoutMonitor
 from holdfast.runner.context import Observer, RunContext
+from holdfast.runner.fleet_choice import open_chosen_fleet
 from holdfast.runner.held_run import HeldRun, Tell
 from holdfast.runner.loop import RunLoop
 from holdfast.runner.mirror.mirror_writer import MirrorWriter, write_mirrors
@@ -197,7 +198,12 @@ def execute_run(
             if session.status is RunStatus.COMPLETED:
                 _finish(repo, journal, run)
             return session.status
-        with closing(fleet or open_fleet(repo.state_dir.fleet)) as place:
+        is_new = not session.state.row.clock and not any(
+            task.attempt for task in session.state.tasks.values()
+        )
+        with closing(
+            fleet or open_chosen_fleet(repo, run, session.state.plan, options.tell, is_new=is_new)
+        ) as place:
             if fleet is None:
                 session.require_root_accepted(place)
             return asyncio.run(session.execute(observer, place))

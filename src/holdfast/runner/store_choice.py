@@ -19,6 +19,7 @@ from holdfast.paths import StateDir
 from holdfast.repo.files import read_regular, write_durably
 
 STORE_VARIABLE = "HOLDFAST_STORE"
+FLEET_VARIABLE = "HOLDFAST_FLEET"
 PASSWORD_VARIABLE = "HOLDFAST_STORE_PASSWORD"  # noqa: S105 - its name
 RECORDS_PASSWORD_VARIABLE = "HOLDFAST_CFN_PASSWORD"  # noqa: S105 - its name
 OF_STORES = frozenset({STORE_VARIABLE, PASSWORD_VARIABLE, RECORDS_PASSWORD_VARIABLE})
@@ -26,7 +27,7 @@ OF_STORES = frozenset({STORE_VARIABLE, PASSWORD_VARIABLE, RECORDS_PASSWORD_VARIA
 _PASSWORD_CHARS_MIN = 8
 ACCEPT_VARIABLE = "HOLDFAST_ACCEPT_VOLATILE"
 _EMBEDDED = "sqlite"
-_KEYS = ("store",)
+_KEYS = ("fleet", "store")
 
 Store = Path | JournalAddress
 """Where a journal is: the file in the repository's own folder, or a server."""
@@ -45,7 +46,7 @@ def chosen_store(state: StateDir, repository_id: Callable[[], str]) -> Store:
     used = used_store(state)
     named = os.environ.get(STORE_VARIABLE, "")
     if not named and used is None and not state.journal.exists():
-        named = _setting()
+        named = user_setting("store")
     if not named:
         return state.journal if used is None else _address(used.url, used.repository, used)
     return named_store(state, named, repository_id)
@@ -140,8 +141,8 @@ def settings_file() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "holdfast" / "settings.toml"
 
 
-def _setting() -> str:
-    """Return the store that the user's settings name for repositories without runs; empty if they name none."""
+def user_setting(name: str) -> str:
+    """Return what the user's settings say for what is new, such as the store of repositories without runs; empty for nothing."""
     path = settings_file()
     if not path.is_file():
         return ""
@@ -156,7 +157,7 @@ def _setting() -> str:
             raise HoldfastError(
                 f"{path}: there is no setting {quoted(key)}{did_you_mean(key, _KEYS)}", "remove it"
             )
-    store = settings.get("store", "")
-    if not isinstance(store, str):
-        raise HoldfastError(f"{path}: store is no text", 'such as store = "redis://localhost:6379/0"')
-    return store
+    said = settings.get(name, "")
+    if not isinstance(said, str):
+        raise HoldfastError(f"{path}: {name} is no text", 'such as store = "redis://localhost:6379/0"')
+    return said

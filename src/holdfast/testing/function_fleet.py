@@ -43,6 +43,9 @@ class FunctionFleet:
         """Return the usual one."""
         return SandboxMechanism.BUBBLEWRAP
 
+    def give_up(self, key: LaunchKey) -> None:
+        """Do nothing: no function waits."""
+
     def recognise(self, key: LaunchKey, token: str) -> None:
         """Do nothing: no launch of an earlier fleet is known."""
 

@@ -1,0 +1,160 @@
+"""`holdfast worker` and `--fleet`: a run whose agents and checks work on hosts ends as one on this machine does."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.support.command import Cli
+from tests.support.fleet_hosts import shared_worker, until
+from tests.support.repositories import git
+from tests.support.temporal_server import temporal_port
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> str:
+    """The address of a fleet with one worker."""
+    git(tmp_path, "init", "--quiet", "--bare", str(tmp_path / "exchange.git"))
+    label = shared_worker().labels
+    return f"temporal://127.0.0.1:{temporal_port()}?git={tmp_path}/exchange.git&ttl=60&labels={label}"
+
+
+def tree_of(cli: Cli) -> str:
+    """Return the files of the run's branch."""
+    return cli.project.git("ls-tree", "-r", "holdfast/01-try-it")
+
+
+def shell(script: str) -> list[str]:
+    """Return a task's command."""
+    return ["sh", "-c", script]
+
+
+TASKS = (
+    {
+        "id": "T1",
+        "run": shell("cat made-by-setup && echo one > one.txt && rm a.txt && mkdir d && echo x > d/x"),
+    },
+    {
+        "id": "T2",
+        "run": shell(
+            "printf 'a\\000b' > two.bin; chmod +x two.bin; git add two.bin; git commit -qm mine; echo 3 > three"
+        ),
+    },
+    {
+        "id": "T3",
+        "needs": ["T1", "T2"],
+        "run": shell("cat one.txt three > four; holdfast report progress 40; pwd"),
+    },
+)
+PLAN = {
+    "verify": ["test -f made-by-setup && touch built.log", "test -f built.log"],
+    "workspace": {"setup": ["echo s > made-by-setup"]},
+}
+
+
+def test_what_lands_is_what_lands_on_one_machine(tmp_path: Path, fleet: str) -> None:
+    """New, changed, removed and binary files, an agent's own commit, set-up, and checks that build on each other."""
+    here, there = (Cli.of(tmp_path / name, *TASKS, **PLAN) for name in ("here", "there"))
+    assert here("run", "--yes", "--no-sandbox").code == 0
+    done = there("run", "--yes", "--no-sandbox", "--fleet", fleet)
+    assert done.code == 0, done.out + done.err
+    assert tree_of(there) == tree_of(here)
+    assert str(shared_worker().home) in there("logs", "1", "T3").out
+    said = msgspec.json.decode(there("inspect", "1", "T3", "--json").out)
+    assert '"progress":40' in msgspec.json.encode(said).decode()
+
+
+def test_a_runner_that_was_killed_goes_on_with_the_same_agent(tmp_path: Path, fleet: str) -> None:
+    """The agent is on its host meanwhile. `resume` needs no --fleet: a run stays on the one that it began on."""
+    ran, gate = tmp_path / "ran", tmp_path / "gate"
+    os.mkfifo(gate)
+    cli = Cli.of(
+        tmp_path / "project", {"id": "T1", "run": shell(f"echo $$ >> {ran}; cat {gate}; echo 1 > one")}
+    )
+    runner = cli.start("run", "--yes", "--no-sandbox", "--fleet", fleet)
+    until(lambda: ran.exists() and ran.read_text() != "", "the agent began")
+    runner.kill()
+    runner.wait()
+    refused = cli("resume", "1", "--yes", "--fleet", "local")
+    assert refused.code == 3
+    assert "began on temporal://" in refused.err
+    resumed = cli.start("resume", "1", "--yes", "--no-sandbox")
+    gate.write_text("go\n")
+    assert resumed.wait() == 0
+    assert len(ran.read_text().split()) == 1
+
+
+def test_a_stop_ends_an_agent_on_its_host_and_keeps_its_work(tmp_path: Path, fleet: str) -> None:
+    """As on one machine: `resume` continues from what it had made."""
+    up, gate = tmp_path / "up", tmp_path / "gate"
+    os.mkfifo(gate)
+    cli = Cli.of(
+        tmp_path / "project",
+        {
+            "id": "T1",
+            "resume": "continue",
+            "run": shell(f"echo 1 > half; echo $$ > {up}; cat {gate}; test -f half && echo 2 > whole"),
+        },
+    )
+    runner = cli.start("run", "--yes", "--no-sandbox", "--fleet", fleet)
+    until(lambda: up.exists() and up.read_text() != "", "the agent began")
+    agent = int(up.read_text())
+    assert cli("stop", "1").code == 0
+    assert runner.wait() == 130
+    assert not Path(f"/proc/{agent}").exists()
+    assert cli.project.git("show", "refs/holdfast/01-try-it/wip/T1:half") == "1"
+
+
+def test_a_sandbox_that_somebody_asks_for_is_refused(tmp_path: Path, fleet: str) -> None:
+    """Nothing is started without it."""
+    done = Cli.of(tmp_path / "project", {"id": "T1", "run": ["true"]})(
+        "run", "--yes", "--sandbox", "strict", "--fleet", fleet
+    )
+    assert done.code != 0
+    assert "workers run agents and checks without a sandbox so far" in done.err
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("temporal://127.0.0.1:1", "the address of the fleet names none"),
+        ("cloud://x", "there is no fleet for"),
+        ("temporal://x?gti=y", 'did you mean "git"'),
+        ("temporal://x?git=https://me:secret@server/x.git", "has a password"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_refused_with_the_way_out(
+    tmp_path: Path, address: str, said: str
+) -> None:
+    """Before anything is started, and without a word of a password."""
+    cli = Cli.of(tmp_path / "project", {"id": "T1", "run": ["true"]})
+    done = cli("run", "--yes", "--no-sandbox", "--fleet", address)
+    assert done.code != 0
+    assert said in done.err
+    assert "secret" not in done.err
+    assert not cli.project.git("for-each-ref", "refs/holdfast")
+
+
+def test_what_a_fleet_cannot_bring_into_a_workspace_is_refused(tmp_path: Path, fleet: str) -> None:
+    """Links into the user's checkout lead nowhere on a host, and copies of files that git ignores must not travel by git."""
+    cli = Cli.of(tmp_path / "project", {"id": "T1", "run": ["true"]}, workspace={"copy": ["a.txt"]})
+    done = cli("run", "--yes", "--no-sandbox", "--fleet", fleet)
+    assert done.code != 0
+    assert "workspace.copy" in done.err
+
+
+def test_one_home_has_one_worker(fleet: str) -> None:
+    """A second one would take over what the first sees through."""
+    second = Cli(Path("/"))("worker", "--fleet", fleet, "--home", str(shared_worker().home))
+    assert second.code == 4
+    assert "a worker is at work in" in second.err
+
+
+def test_a_worker_needs_a_fleet(tmp_path: Path) -> None:
+    """The message says how one is named."""
+    done = Cli(tmp_path)("worker", HOLDFAST_FLEET="", XDG_CONFIG_HOME=str(tmp_path))
+    assert done.code == 2
+    assert "holdfast worker --fleet" in done.err
