@@ -150,6 +150,7 @@ TESTED_ELSEWHERE = {"acp": "tests/agents/test_acp.py", "mcp": "tests/mcp_server/
 """The tests of `tests/cli/` that are about no command by itself, and the commands whose tests are not there."""
 
 SUBJECTS = {
+    "fleet/temporal_placement": "which host of a fleet of many machines takes a launch",
     "fleet/temporal_faults": "a fleet of many machines whose hosts, links, server and runner fail",
     "core/simulation": "the whole core, driven through random runs and faults",
     "journal/history": "writers that share a run in a server, under faults",

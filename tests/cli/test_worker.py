@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from tests.support.command import Cli
-from tests.support.fleet_hosts import shared_worker, until
+from tests.support.command import Cli, run_program
+from tests.support.fleet_hosts import remote_setup, shared_worker, until
 from tests.support.repositories import git
 from tests.support.temporal_server import temporal_port
 
@@ -108,6 +109,34 @@ def test_a_stop_ends_an_agent_on_its_host_and_keeps_its_work(tmp_path: Path, fle
     assert cli.project.git("show", "refs/holdfast/01-try-it/wip/T1:half") == "1"
 
 
+def test_a_task_whose_host_dies_is_done_by_another_from_what_was_saved(tmp_path: Path) -> None:
+    """One attempt more, not charged; what lands was made once, on both."""
+    up, gate = tmp_path / "up", tmp_path / "gate"
+    script = f"test -f half && echo 2 > whole && exit; echo 1 > half; echo $$ > {up}; cat {gate}"
+    with remote_setup(tmp_path / "fleet", ttl_s=6.0) as setup:
+        worker = setup.worker()
+        os.mkfifo(gate)
+        task = {"id": "T1", "resume": "continue", "run": shell(script)}
+        cli = Cli.of(tmp_path / "project", task)
+        runner = cli.start("run", "--yes", "--no-sandbox", "--fleet", setup.url)
+        saved = "refs/holdfast/01-try-it/carried/0"
+        until(lambda: "half" in cli.project.git("ls-tree", "-r", saved, check=False), "its work was saved")
+        setup.worker()
+        worker.kill()
+        assert runner.wait() == 0
+    assert tree_of(cli).count("half") == tree_of(cli).count("whole") == 1
+    assert cli.json("status")["metrics"]["attempts"] == 2
+
+
+def test_looking_at_a_run_needs_nothing_of_temporal(tmp_path: Path) -> None:
+    """Its client takes half a second to import, which nobody waits for who uses one machine, or only looks."""
+    cli = Cli.of(tmp_path / "project", {"id": "T1", "run": ["true"], "allow_empty": True})
+    program = "import sys; from holdfast.cli.main import main; main(sys.argv[1:]); assert 'temporalio' not in sys.modules"
+    for words in (["run", "--yes", "--no-sandbox"], ["status"]):
+        done = run_program(cli.here, [sys.executable, "-c", program, *words])
+        assert done.code == 0, done.err
+
+
 def test_a_sandbox_that_somebody_asks_for_is_refused(tmp_path: Path, fleet: str) -> None:
     """Nothing is started without it."""
     done = Cli.of(tmp_path / "project", {"id": "T1", "run": ["true"]})(
@@ -158,3 +187,24 @@ def test_a_worker_needs_a_fleet(tmp_path: Path) -> None:
     done = Cli(tmp_path)("worker", HOLDFAST_FLEET="", XDG_CONFIG_HOME=str(tmp_path))
     assert done.code == 2
     assert "holdfast worker --fleet" in done.err
+
+
+def test_a_secret_that_a_plan_writes_down_does_not_travel(tmp_path: Path, fleet: str) -> None:
+    """Whoever may look into Temporal could read it. What `pass_env` names is taken from the environment of the worker."""
+    setting = {"env": {"DEPLOY_TOKEN": "hunter2-hunter2"}}
+    cli = Cli.of(tmp_path / "project", {"id": "T1", "run": ["true"]}, workspace=setting)
+    done = cli("run", "--yes", "--no-sandbox", "--fleet", fleet)
+    assert done.code != 0
+    assert "DEPLOY_TOKEN" in done.err + done.out
+    assert "hunter2" not in done.err + done.out
+
+
+def test_a_validator_judges_on_a_worker(tmp_path: Path, fleet: str) -> None:
+    """Its score comes back as on one machine."""
+    said = '{"score": 0.25, "summary": "no"}'
+    judge = {"id": "judge", "run": shell(f"grep -q one one.txt && echo '{said}'")}
+    task = {"id": "T1", "run": shell("echo one > one.txt"), "validators": [judge], "gate": 0.2}
+    cli = Cli.of(tmp_path / "project", task)
+    done = cli("run", "--yes", "--no-sandbox", "--fleet", fleet)
+    assert done.code == 0, done.out + done.err
+    assert "0.25" in cli("inspect", "1", "T1").out

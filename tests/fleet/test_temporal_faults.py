@@ -134,6 +134,24 @@ def test_a_server_that_crashes_for_a_moment_costs_no_attempt(tmp_path: Path) -> 
     server.stop()
 
 
+def test_a_server_that_is_away_for_longer_than_the_lease_costs_one_attempt(tmp_path: Path) -> None:
+    """Row 5: the agent is ended on its host, and lost once the server is back; exactly one new attempt begins."""
+    server = TemporalServer.start()
+    with remote_setup(tmp_path, ttl_s=TTL_S, port=server.port) as setup:
+        for name in ("up", "gate"):
+            setup.fifo(name)
+        setup.worker(port=server.port)
+        key, agent = begin(setup)
+        server.kill()
+        until(lambda: not alive(agent), "the supervisor ended the agent")
+        assert setup.fleet.inspect(key).presence is Presence.ALIVE
+        server.launch()
+        assert asyncio.run(setup.fleet.wait(key)).presence is Presence.LOST
+        second, _ = begin(setup, 2)
+        assert end(setup, second) == 0
+    server.stop()
+
+
 def test_a_launch_whose_start_never_reached_temporal_was_never_launched(setup: RemoteSetup) -> None:
     """Row 6: the runner was killed between writing it down and starting it. The next runner may start it, once."""
     setup.worker()
@@ -159,6 +177,21 @@ def test_an_end_that_came_while_nobody_looked_is_found(setup: RemoteSetup) -> No
     assert asyncio.run(ended(setup.fleet.wait(spec.key))).code == 0
     assert setup.fleet.output(spec.key).data == b"said\n"
     assert (setup.files / "made.txt").read_text() == "made\n"
+
+
+def test_what_the_worker_saved_of_a_lost_agent_is_there(setup: RemoteSetup) -> None:
+    """Row 12: files that it had made and what it had printed, however much, up to the last time that its host saved them."""
+    worker = setup.worker()
+    spec = setup.spec(
+        "/bin/sh", "-c", f"seq 200000; echo half > half.txt; echo $$ > {setup.work}/up; cat {setup.work}/gate"
+    )
+    asyncio.run(setup.fleet.launch(spec))
+    setup.heard("up")
+    until(lambda: (setup.files / "half.txt").exists(), "the work came back")
+    worker.kill()
+    assert asyncio.run(setup.fleet.wait(spec.key)).presence is Presence.LOST
+    assert setup.fleet.output(spec.key).data == "".join(f"{n}\n" for n in range(1, 200001)).encode()
+    assert (setup.files / "half.txt").read_text() == "half\n"
 
 
 def test_a_launch_is_cancelled_while_it_waits_for_a_slot_of_its_host(setup: RemoteSetup) -> None:

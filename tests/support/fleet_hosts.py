@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from holdfast.fleet import open_carried_fleet
 from holdfast.fleet.protocol import Fleet, LaunchKey, LaunchSpec
+from holdfast.fleet.temporal import open_carried_fleet
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.fleet_choice import GitCarrier
@@ -141,6 +141,7 @@ def remote_setup(
     folder: Path, *, ttl_s: float = TTL_S, port: int | None = None, label: str = ""
 ) -> Iterator[RemoteSetup]:
     """Yield a project, a git server beside it, a prepared workspace, and a fleet without hosts but those with a `label`."""
+    folder.mkdir(exist_ok=True)
     project = Project.create(folder / "project")
     git(folder, "init", "--quiet", "--bare", str(folder / "exchange.git"))
     (folder / "shared").mkdir()

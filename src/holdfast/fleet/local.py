@@ -42,6 +42,7 @@ from holdfast.process.launch_order import (
     exit_file,
     is_signed,
     log_file,
+    lost_file,
     record_file,
     scratch_folder,
 )
@@ -60,13 +61,14 @@ _T = TypeVar("_T")
 
 class _Record(msgspec.Struct, frozen=True):
     """The supervisor's record before it starts its agent: its token, the folder it works in, the boot, which `file` this is,
-    and the wall time. Supervisors of earlier versions wrote no time: it is unknown."""
+    and the wall time. Supervisors of earlier versions wrote no time: it is unknown. `carried`: it works on another machine."""
 
     token: str
     cwd: str = ""
     boot: str = ""
     file: str = ""
     began: float = 0.0
+    carried: bool = False
 
 
 class _Proof(msgspec.Struct, frozen=True):
@@ -145,6 +147,8 @@ class LocalFleet:
             return Sighting(Presence.ALIVE)
         if not _filled(record_file(folder)):
             return Sighting(Presence.UNKNOWN)
+        if _is_carried_on(folder):
+            return Sighting(Presence.ALIVE)
         # The supervisor may have written its exit record between the two reads.
         ended = self._exit(key)
         return _lost_sighting(folder) if ended is None else _ended_sighting(folder, ended)
@@ -401,6 +405,13 @@ def _ended_sighting(folder: str, ended: Exit) -> Sighting:
     if _may_be_torn(folder, ended):
         return Sighting(Presence.LOST, seen_s=ended.duration_s)
     return Sighting(Presence.ENDED, ended)
+
+
+def _is_carried_on(folder: str) -> bool:
+    """Tell whether a launch works on another machine, as far as is known here: only the fleet that carried it may act on it."""
+    record = _decode(record_file(folder), _Record)
+    is_over = _filled(lost_file(folder)) or _filled(exit_file(folder))
+    return record is not None and record.carried and not is_over
 
 
 def _lost_sighting(folder: str) -> Sighting:

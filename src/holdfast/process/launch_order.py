@@ -85,6 +85,11 @@ def exit_file(folder: str) -> str:
     return f"{folder}/exit.json"
 
 
+def lost_file(folder: str) -> str:
+    """The file that says that a launch on another machine is lost; who followed it wrote it."""
+    return f"{folder}/lost"
+
+
 def log_file(folder: str) -> str:
     """The first file of the launch's output; see `output_log.py` for the ones after it."""
     return f"{folder}/output.log"

@@ -17,8 +17,9 @@ from holdfast.core.ids import run_refs_prefix
 from holdfast.errors import RepositoryError
 from holdfast.redaction import redact
 from holdfast.repo.discovery import RepositoryLocation, read_git_config
-from holdfast.repo.files import read_regular, write_atomically, write_durably
+from holdfast.repo.files import copy_atomically, read_regular, write_atomically, write_durably
 from holdfast.repo.git import Git, GitResult, decode_text
+from holdfast.repo.index import changed_paths, temporary_index
 from holdfast.repo.repository import Repository
 from holdfast.repo.workspace import Workspace
 from holdfast.repo.workspace_commit import agent_head, tree_of_workspace, tree_of_worktree
@@ -120,6 +121,11 @@ def _pieces(repo: Repository, folder: str) -> dict[int, str]:
 def prepared_state(repo: Repository, workspace: Workspace) -> WorkspaceState:
     """Return the state of a workspace in which no process works here: what the next launch is to find."""
     head = workspace.head() or workspace.start()
+    with temporary_index(repo.private_git) as index:
+        # Git's own index knows the files as they were put there: if none changed, none need be read.
+        copy_atomically(workspace.git_dir / "index", index)
+        if not changed_paths(repo.private_git, workspace.path, index):
+            return WorkspaceState(head, repo.private_git.text("write-tree", index=index))
     base = place_of(workspace).work or head
     found = tree_of_worktree(repo, workspace.path, base, ())
     return WorkspaceState(head, found.tree, found.problems)
@@ -136,10 +142,15 @@ def worked_state(repo: Repository, workspace: Workspace, ref: str) -> WorkspaceS
 def take_over(repo: Repository, workspace: Workspace, state: WorkspaceState) -> None:
     """Bring a workspace in which no process works here to a state. Idempotent.
 
-    Its git index gets all files of the state: so what an agent added although it is ignored counts here, too.
+    Its git index gets all files of the state: so what an agent added although it is ignored counts here, too. Git works on a
+    copy of it: killed half-way, it leaves its lock beside that one.
     """
     index = workspace.git_dir / "index"
-    repo.private_git.run("read-tree", "--reset", "-u", state.work, work_tree=workspace.path, index=index)
+    copy = index.with_name(f"index.{os.urandom(4).hex()}")
+    if index.is_file():
+        copy_atomically(index, copy)
+    repo.private_git.run("read-tree", "--reset", "-u", state.work, work_tree=workspace.path, index=copy)
+    copy.replace(index)
     write_durably(workspace.git_dir / "HEAD", state.head.encode() + b"\n")
 
 

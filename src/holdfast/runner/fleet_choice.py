@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 
 from holdfast.core.plan import Plan
 from holdfast.errors import HoldfastError, LaunchError, NeedsDecisionError
-from holdfast.fleet import open_carried_fleet, open_fleet
+from holdfast.fleet import open_fleet
 from holdfast.fleet.protocol import Fleet
+from holdfast.fleet.temporal import open_carried_fleet
 from holdfast.fleet.temporal.address import NO_SANDBOX, SCHEME, FleetAddress, start_ref
 from holdfast.fleet.temporal.carrier import SentWorkspace, TakenState
 from holdfast.paths import RunDir
@@ -57,13 +58,11 @@ def open_chosen_fleet(
     if began_on and named != began_on:
         raise NeedsDecisionError(
             f"run {run} began on {began_on}, not on {named}, and its agents may live there",
-            f"leave out --fleet and {FLEET_VARIABLE}",
+            f"leave out --fleet and {FLEET_VARIABLE}; if that fleet is gone for good, and all its agents with it, remove {directory.fleet}",
         )
     if not began_on and not is_new and named != LOCAL:
-        raise NeedsDecisionError(
-            f"run {run} began on this machine, and its agents may live here",
-            f"leave out --fleet and {FLEET_VARIABLE}, or begin again with `holdfast run --fresh`",
-        )
+        tell(f"run {run} goes on here, where it began, and not on {named}.")
+        named = LOCAL
     if named == LOCAL:
         return open_fleet(repo.state_dir.fleet)
     address = _require_usable(named, plan)

@@ -26,7 +26,14 @@ from holdfast.fleet.temporal.address import start_ref, state_ref
 from holdfast.fleet.temporal.carrier import WorkspaceCarrier
 from holdfast.fleet.temporal.connection import RPC_S, is_final
 from holdfast.fleet.temporal.messages import LaunchEnd, LaunchProgress
-from holdfast.process.launch_order import exit_file, log_file, make_folder, record_file, write_whole
+from holdfast.process.launch_order import (
+    exit_file,
+    log_file,
+    lost_file,
+    make_folder,
+    record_file,
+    write_whole,
+)
 from holdfast.process.output_log import append_output
 from holdfast.report_channel import wake
 
@@ -71,7 +78,7 @@ def closed_sighting(folder: str, record: CarriedRecord) -> Sighting | None:
 
     After a power cut the workspace may be torn, although the record of the end is whole: then all is brought once more.
     """
-    if Path(_lost_file(folder)).exists():
+    if Path(lost_file(folder)).exists():
         return Sighting(Presence.LOST)
     try:
         ended = msgspec.json.decode(Path(exit_file(folder)).read_bytes(), type=Exit)
@@ -82,11 +89,7 @@ def closed_sighting(folder: str, record: CarriedRecord) -> Sighting | None:
 
 def is_closed(folder: str) -> bool:
     """Tell whether somebody wrote down that a launch is over: its workspace may be another's by now."""
-    return Path(exit_file(folder)).exists() or Path(_lost_file(folder)).exists()
-
-
-def _lost_file(folder: str) -> str:
-    return f"{folder}/lost"
+    return Path(exit_file(folder)).exists() or Path(lost_file(folder)).exists()
 
 
 class CarriedLaunch:
@@ -116,7 +119,7 @@ class CarriedLaunch:
         try:
             sighting = await self._until_over(handle)
             if sighting.presence is Presence.LOST:
-                _write(_lost_file(self.folder), b"")
+                _write(lost_file(self.folder), b"lost\n")
         except asyncio.CancelledError:
             self._release()
             raise

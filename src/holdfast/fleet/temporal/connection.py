@@ -8,9 +8,11 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
+from functools import cache
 from typing import Any, TypeVar
 
 from temporalio.client import Client
+from temporalio.runtime import Runtime, TelemetryConfig
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
@@ -25,12 +27,18 @@ RPC_S = timedelta(seconds=5)
 _FINAL = (RPCStatusCode.NOT_FOUND, RPCStatusCode.INVALID_ARGUMENT, RPCStatusCode.PERMISSION_DENIED)
 
 
+@cache
+def _runtime() -> Runtime:
+    """Return the part of the client that runs outside Python, without its own log: what counts reaches us as errors."""
+    return Runtime(telemetry=TelemetryConfig(logging=None))
+
+
 async def connect(address: FleetAddress) -> Client:
     """Return a client. Raises LaunchError if nobody answers there for a while."""
     deadline = asyncio.get_running_loop().time() + _CONNECT_S
     while True:
         try:
-            return await Client.connect(address.target, namespace=address.namespace)
+            return await Client.connect(address.target, namespace=address.namespace, runtime=_runtime())
         except (RuntimeError, RPCError) as error:
             if asyncio.get_running_loop().time() > deadline:
                 raise LaunchError(

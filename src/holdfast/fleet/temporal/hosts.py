@@ -60,5 +60,5 @@ def choose_host(
     free = Counter({offer.host: offer.room - max(offer.busy, placed.get(offer.host, 0)) for offer in fitting})
     host, left = free.most_common(1)[0]
     if left <= 0:
-        return f"a free slot: {len(fitting)} worker{'s' if len(fitting) > 1 else ''} that fit{'' if len(fitting) > 1 else 's'} have none"
+        return "a free slot: no worker that fits has one"
     return next(offer for offer in fitting if offer.host == host)

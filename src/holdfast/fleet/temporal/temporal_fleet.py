@@ -41,6 +41,7 @@ from holdfast.fleet.temporal.messages import ORDER_BYTES_MAX, HostOrder
 from holdfast.fleet.temporal.workflows import LAUNCH_WORKFLOW, LaunchWorkflow
 from holdfast.paths import StateDir
 from holdfast.process.launch_order import make_folder, record_file, write_whole
+from holdfast.redaction import holds_a_secret, names_a_secret
 from holdfast.report_channel import REPORT_VARIABLE, WAKE_VARIABLE
 
 _STARTS_AT_ONCE = 4
@@ -63,7 +64,7 @@ class TemporalFleet(LocalFleet):
         self._address = address
         self._carrier = carrier
         self._tell = tell
-        self._told = ""
+        self._told: set[str] = set()
         self._launches_known: dict[LaunchKey, CarriedLaunch] = {}
         self._hosts: dict[LaunchKey, str] = {}
         self._given_up: set[LaunchKey] = set()
@@ -107,7 +108,7 @@ class TemporalFleet(LocalFleet):
         except RPCError as error:
             Path(record_file(folder)).unlink()
             raise LaunchError(f"Temporal refused a launch: {error.message}", "see its log") from error
-        self._follow(spec.key, record, spec.holds)
+        self._follow(spec.key, record, spec.holds).known.set()
 
     async def _start(self, key: LaunchKey, order: bytes, host: str) -> None:
         """Start the workflow of a launch. One that was started before, by whomever, stays the only one."""
@@ -148,8 +149,8 @@ class TemporalFleet(LocalFleet):
                     self._hosts[key] = found.host
                     return found.host
                 chosen = found
-            if chosen != self._told:
-                self._told = chosen
+            if chosen not in self._told:
+                self._told.add(chosen)
                 self._tell(f"{key.owner} waits for {chosen}")
             await asyncio.sleep(_PLACE_AGAIN_S)
         return ""
@@ -160,6 +161,7 @@ class TemporalFleet(LocalFleet):
 
     def _order(self, spec: LaunchSpec, sent: SentWorkspace) -> HostOrder:
         """Return the order for a host. What the runner has in its own environment stays here, its secrets above all."""
+        _refuse_secrets(spec)
         own = {name for name, value in spec.env.items() if os.environ.get(name) == value} | _HOSTS_OWN
         given = {path for path in (spec.stdin, spec.env.get(_BRIEF_VARIABLE)) if path is not None}
         return HostOrder(
@@ -259,3 +261,13 @@ class TemporalFleet(LocalFleet):
         """Close everything without ending anything. Idempotent."""
         self._connection.close()
         super().close()
+
+
+def _refuse_secrets(spec: LaunchSpec) -> None:
+    """Raise LaunchError if a plan or an agent's entry writes down a secret: whoever may look into Temporal could read it."""
+    written = (name for name, value in spec.env.items() if os.environ.get(name) != value)
+    if named := [name for name in written if names_a_secret(name) or holds_a_secret(name, spec.env[name])]:
+        raise LaunchError(
+            f"the value of {', '.join(named)} is written down for agents, and would go through Temporal",
+            "set it in the environment of the workers, and name it in `pass_env`",
+        )

@@ -23,6 +23,7 @@ from holdfast.fleet.temporal.address import LaunchLease
 from holdfast.fleet.temporal.connection import persistently
 from holdfast.fleet.temporal.host_launches import boot_clock
 from holdfast.fleet.temporal.messages import WINDOW_BYTES_MAX, HostOrder, LaunchEnd, LaunchProgress, Window
+from holdfast.repo.exchange import ExchangeError
 from holdfast.runner.host.host_workspace import HostRepository, HostWorkspace
 from holdfast.system_errors import as_holdfast_error
 
@@ -163,7 +164,7 @@ class HostLaunch:
         if self._cancelled.is_set():
             return self._never_began(ExitReason.CANCELLED, "cancelled before it began", code=-15)
         try:
-            await asyncio.to_thread(self._workspace.prepare)
+            await self._prepare()
             spec = await asyncio.to_thread(self._workspace.spec, self._until)
             self._require_accepted()
             if boot_clock() >= self._until:
@@ -175,6 +176,20 @@ class HostLaunch:
         self._is_launched = True
         return None
 
+    async def _prepare(self) -> None:
+        """Prepare the workspace. A git server that is away for a while costs no attempt."""
+        deadline = boot_clock() + self.order.ttl_s
+        while True:
+            try:
+                await asyncio.to_thread(self._workspace.prepare)
+            except ExchangeError:
+                if boot_clock() > deadline or self._cancelled.is_set():
+                    raise
+            else:
+                return
+            await self._first([self._cancelled, self._refused], seconds=_AGAIN_S)
+            self._require_accepted()
+
     def _never_began(self, reason: ExitReason, words: str, *, code: int) -> LaunchEnd:
         """Return the end of a launch that has no supervisor. Nothing was changed in its workspace."""
         secret = self.order.secret
@@ -185,6 +200,8 @@ class HostLaunch:
         """Wait for the end of a launch that began; save its work now and then; close it."""
         sighting = await self._until_over()
         end = LaunchEnd(host=self._host, lost="its supervisor was killed")
+        if sighting.presence is Presence.LOST:
+            await self._launches.cancel(self.order.key)  # ends what it left running
         if sighting.exit is not None:
             lapsed = sighting.exit.reason is ExitReason.CANCELLED and not self._cancelled.is_set()
             record = b"" if lapsed else self._launches.exit_record(self.order.key)
