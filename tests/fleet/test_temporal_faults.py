@@ -19,7 +19,7 @@ from tests.support.launches import alive, ended
 from tests.support.tcp_relay import NetworkFault, TcpRelay
 from tests.support.temporal_server import TemporalServer, temporal_port
 
-TTL_S = 5.0
+TTL_S = 4.0
 SLACK_S = 2.5
 """What a loaded machine and the steps between two looks add to a time limit."""
 WITHOUT_LEASE_CHECK = """

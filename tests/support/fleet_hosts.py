@@ -184,6 +184,7 @@ def shared_worker() -> WorkerProcess:
     ).start()
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     atexit.register(worker.stop)
+    until(lambda: "offers" in worker.said, "the worker is there")
     return worker
 
 

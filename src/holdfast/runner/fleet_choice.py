@@ -58,7 +58,7 @@ def open_chosen_fleet(
     if began_on and named != began_on:
         raise NeedsDecisionError(
             f"run {run} began on {began_on}, not on {named}, and its agents may live there",
-            f"leave out --fleet and {FLEET_VARIABLE}; if that fleet is gone for good, and all its agents with it, remove {directory.fleet}",
+            f"leave out --fleet and {FLEET_VARIABLE}; {_way_off(directory)}",
         )
     if not began_on and not is_new and named != LOCAL:
         tell(f"run {run} goes on here, where it began, and not on {named}.")
@@ -67,9 +67,11 @@ def open_chosen_fleet(
         return open_fleet(repo.state_dir.fleet)
     address = _require_usable(named, plan)
     tell(f"No sandbox: {NO_SANDBOX}. They see, and may change, all that a worker can.")
-    fleet = open_carried_fleet(named, repo.state_dir, GitCarrier(repo, address.git), tell)
     write_durably(directory.fleet, named.encode())
-    return fleet
+    try:
+        return open_carried_fleet(named, repo.state_dir, GitCarrier(repo, address.git), tell)
+    except LaunchError as error:
+        raise LaunchError(error.message, f"{error.hint}; {_way_off(directory)}") from error
 
 
 def require_usable_fleet(plan: Plan) -> None:
@@ -107,6 +109,11 @@ def _require_portable(plan: Plan) -> None:
             f"workers cannot bring {' and '.join(named)} into a workspace so far",
             "let `workspace.setup` make it there, or run this plan on this machine",
         )
+
+
+def _way_off(directory: RunDir) -> str:
+    """Return how a run gets off a fleet that will never answer again."""
+    return f"if that fleet is gone for good, and all its agents with it, remove {directory.fleet}"
 
 
 def _began_on(directory: RunDir) -> str:

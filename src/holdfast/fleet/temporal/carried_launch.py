@@ -9,6 +9,7 @@ import asyncio
 import os
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
@@ -101,6 +102,7 @@ class CarriedLaunch:
         folder: str,
         record: CarriedRecord,
         carrier: WorkspaceCarrier,
+        tell: Callable[[str], None],
         holds: tuple[int, ...],
     ) -> None:
         self.key = key
@@ -111,6 +113,8 @@ class CarriedLaunch:
         """Set once Temporal has said what became of it."""
         self.over: Future[Sighting] = Future()
         self._carrier = carrier
+        self._tell = tell
+        self._why_lost = "its host was out of touch for too long"
         self._holds = [os.dup(fd) for fd in holds]
         self._taken = ""
 
@@ -119,6 +123,7 @@ class CarriedLaunch:
         try:
             sighting = await self._until_over(handle)
             if sighting.presence is Presence.LOST:
+                self._tell(f"{self.key.owner}: attempt {self.key.attempt} is lost: {self._why_lost}")
                 _write(lost_file(self.folder), b"lost\n")
         except asyncio.CancelledError:
             self._release()
@@ -205,6 +210,7 @@ class CarriedLaunch:
             await asyncio.to_thread(self._take_state, end.state, end.host, is_last=True)
         proof, ended = self._proven(end)
         if ended is None:
+            self._why_lost = f"{end.lost or 'the record of its end is not its own'} (on {end.host})"
             return Sighting(Presence.LOST)
         self._write_exit(ended, proof)
         clone, start = self.record.clone, self.record.start

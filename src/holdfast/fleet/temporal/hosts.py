@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping
 
@@ -12,16 +13,31 @@ from temporalio.service import RPCError
 
 from holdfast.fleet.temporal.connection import RPC_S
 from holdfast.fleet.temporal.messages import HostOffer
-from holdfast.fleet.temporal.workflows import HOST_WORKFLOW
+from holdfast.fleet.temporal.workflows import HOST_WORKFLOW, OFFER_EVERY_S
 
 _THERE = f"WorkflowType = '{HOST_WORKFLOW}' AND ExecutionStatus = 'Running'"
 
 
-async def offers_of_hosts(client: Client) -> list[HostOffer]:
-    """Return what every host offers that is there now."""
-    found = [execution.id async for execution in client.list_workflows(_THERE)]
-    offers = await asyncio.gather(*(_offer(client.get_workflow_handle(name)) for name in found))
-    return sorted((offer for offer in offers if offer is not None), key=lambda offer: offer.name)
+class HostOffers:
+    """What all hosts offer, asked at most once in a while however many launches want to know."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._turn = asyncio.Lock()
+        self._found: list[HostOffer] = []
+        self._asked_at = -OFFER_EVERY_S
+
+    async def newest(self) -> list[HostOffer]:
+        """Return what every host offers that is there now, or was a moment ago."""
+        async with self._turn:
+            if time.monotonic() - self._asked_at > OFFER_EVERY_S / 2:
+                found = [execution.id async for execution in self._client.list_workflows(_THERE)]
+                offers = await asyncio.gather(
+                    *(_offer(self._client.get_workflow_handle(name)) for name in found)
+                )
+                self._found = [offer for offer in offers if offer is not None]
+                self._asked_at = time.monotonic()
+            return self._found
 
 
 async def _offer(handle: WorkflowHandle[object, object]) -> HostOffer | None:

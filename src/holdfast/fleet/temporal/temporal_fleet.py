@@ -36,7 +36,7 @@ from holdfast.fleet.temporal.carried_launch import (
 )
 from holdfast.fleet.temporal.carrier import SentWorkspace, WorkspaceCarrier
 from holdfast.fleet.temporal.connection import RPC_S, Connection, is_final, persistently
-from holdfast.fleet.temporal.hosts import choose_host, offers_of_hosts
+from holdfast.fleet.temporal.hosts import HostOffers, choose_host
 from holdfast.fleet.temporal.messages import ORDER_BYTES_MAX, HostOrder
 from holdfast.fleet.temporal.workflows import LAUNCH_WORKFLOW, LaunchWorkflow
 from holdfast.paths import StateDir
@@ -71,6 +71,7 @@ class TemporalFleet(LocalFleet):
         self._turns: dict[LaunchKey, asyncio.Lock] = {}
         self._starting = asyncio.Semaphore(_STARTS_AT_ONCE)
         self._connection = Connection(address, runner_queue(carrier.clone), [LaunchWorkflow])
+        self._offers = HostOffers(self._connection.client)
 
     async def launch(self, spec: LaunchSpec) -> None:
         """Give the launch to the host with the most room; wait until there is one. A key that was launched before is not again."""
@@ -130,10 +131,10 @@ class TemporalFleet(LocalFleet):
 
     async def _place(self, key: LaunchKey, wanted: str) -> str:
         """Return the host for a launch. While there is none, say once for what it waits. Empty if it was given up."""
-        client, address = self._connection.client, self._address
+        address = self._address
         while key not in self._given_up:
             try:
-                offers = await asyncio.wrap_future(self._connection.submit(offers_of_hosts(client)))
+                offers = await asyncio.wrap_future(self._connection.submit(self._offers.newest()))
             except RPCError as error:
                 if is_final(error):
                     raise LaunchError(f"Temporal refused to list its workers: {error.message}") from error
@@ -188,7 +189,7 @@ class TemporalFleet(LocalFleet):
         )
 
     def _follow(self, key: LaunchKey, record: CarriedRecord, holds: tuple[int, ...] = ()) -> CarriedLaunch:
-        launch = CarriedLaunch(key, self.folder(key), record, self._carrier, holds)
+        launch = CarriedLaunch(key, self.folder(key), record, self._carrier, self._tell, holds)
         self._launches_known[key] = launch
         handle = self._connection.client.get_workflow_handle(
             workflow_id(record.clone, key), result_type=bytes

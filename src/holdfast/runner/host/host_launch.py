@@ -233,12 +233,16 @@ class HostLaunch:
 
     async def _save_last(self) -> tuple[str, tuple[str, ...]]:
         """Save what a launch left. Without the git server its end cannot be told, so this waits for it."""
+        said = ""
         while True:
             self._require_accepted()
             try:
                 return await asyncio.to_thread(self._workspace.save)
             except (HoldfastError, OSError) as error:
-                self._say(f"{self.order.key.owner}: cannot save its work: {as_holdfast_error(error).message}")
+                words = f"{self.order.key.owner}: cannot save its work: {as_holdfast_error(error).message}"
+            if words != said:
+                self._say(words)
+                said = words
             await self._first([self._refused], seconds=_AGAIN_S)
 
     async def _close(self, end: LaunchEnd) -> None:
