@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
+from dataclasses import replace
 from pathlib import Path
 
 from holdfast.core.facts import ExitReason
 from holdfast.process import procfs
+from holdfast.process.launch_order import write_until
 from tests.support.launches import FleetSetup, ended
 
 
@@ -22,6 +25,27 @@ def test_an_agent_that_falls_silent_is_stopped(setup: FleetSetup) -> None:
     """The stall limit ends it long before the time limit would."""
     record = asyncio.run(setup.finish(setup.sh("echo begun; exec cat gate", stall_s=0.2)))
     assert record.reason is ExitReason.STALLED
+
+
+def test_an_agent_whose_lease_is_not_renewed_is_killed(setup: FleetSetup) -> None:
+    """Somebody far away counts on it: it gets no time to save anything, even if it does not want to end."""
+    until = time.clock_gettime(time.CLOCK_BOOTTIME) + 0.3
+    spec = replace(
+        setup.sh("trap '' TERM; echo begun; while :; do read line < gate; done", grace_s=60.0), until=until
+    )
+    record = asyncio.run(setup.finish(spec))
+    assert (record.reason, record.code) == (ExitReason.CANCELLED, -9)
+    assert "nobody renewed its lease" in record.error
+    assert 0.2 < record.duration_s < 10.0
+
+
+def test_an_agent_whose_lease_is_renewed_goes_on(setup: FleetSetup) -> None:
+    """Also by somebody else than the one that launched it: a file says until when."""
+    spec = replace(setup.sh("exit 5"), until=0.001)
+    setup.folder(spec.key).mkdir(parents=True)
+    write_until(str(setup.folder(spec.key)), time.clock_gettime(time.CLOCK_BOOTTIME) + 60.0)
+    record = asyncio.run(setup.finish(spec))
+    assert (record.reason, record.code) == (ExitReason.EXITED, 5)
 
 
 def test_an_agent_that_closed_its_output_is_still_watched(setup: FleetSetup) -> None:

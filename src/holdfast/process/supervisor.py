@@ -276,7 +276,7 @@ class Supervision:
             left = self._signal_tree(self.order.stop_signal)
             self.strays = left if reason == _EXITED else 0
             self.reason = reason
-            self.kill_at = now + self.order.grace_s
+            self.kill_at = now if self.lapsed else now + self.order.grace_s  # somebody else may begin soon
 
     def _reason_to_stop(self, now: float) -> str:
         if self.reason:
@@ -294,6 +294,11 @@ class Supervision:
             self.until = max(self.until, read_until(self.order.folder))
             self.lapsed = now >= self.until
         return self.lapsed
+
+    def _nap_max(self) -> float:
+        """Return how long to sleep at most. A lease has a clock of its own, and the time up to its end is looked at again."""
+        left = self.until - time.clock_gettime(time.CLOCK_BOOTTIME)
+        return min(max(0.0, left), _LEASED_NAP_MAX_S) if self.until and not self.lapsed else _NAP_MAX_S
 
     def _stall_at(self) -> float:
         return self.heard + self.order.stall_s if self.order.stall_s > 0 else _NEVER
@@ -316,7 +321,7 @@ class Supervision:
         """Sleep until there is output, a signal, or a limit is reached."""
         limit = min(self.began + self.order.timeout_s, self._stall_at())
         due = limit if self.kill_at == _NEVER else self.kill_at
-        nap = min(max(0.0, due - time.monotonic()), _LEASED_NAP_MAX_S if self.until else _NAP_MAX_S)
+        nap = min(max(0.0, due - time.monotonic()), self._nap_max())
         for fd, _ in self.poll.poll(nap * 1000):
             if fd == self.signals.fd:
                 self.cancelled |= _STOP in self.signals.numbers()
