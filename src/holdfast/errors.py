@@ -111,6 +111,15 @@ class LaunchError(HoldfastError):
     exit_code = ExitCode.NEEDS_DECISION
 
 
+class HostGoneError(LaunchError):
+    """The only host on which a launch can go on is gone: to try again at once does not help."""
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether a retry is of no use: always."""
+        return True
+
+
 class NeedsDecisionError(HoldfastError):
     """Nothing is wrong, but only the user can decide how to continue."""
 

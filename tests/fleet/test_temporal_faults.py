@@ -6,6 +6,7 @@ The numbers are those of the conformance suite that a local fleet passes as well
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.core.facts import ExitReason, Presence
+from holdfast.errors import LaunchError
 from holdfast.fleet.protocol import LaunchKey
-from tests.support.fleet_hosts import PROGRAM_HEAD, RemoteSetup, remote_setup, until
-from tests.support.launches import alive, ended
+from tests.support.fleet_hosts import PROGRAM_HEAD, RemoteSetup, open_fleet_of, remote_setup, until
+from tests.support.launches import RUN, alive, ended
+from tests.support.repositories import Project
 from tests.support.tcp_relay import NetworkFault, TcpRelay
 from tests.support.temporal_server import TemporalServer, temporal_port
 
@@ -238,6 +241,41 @@ def test_a_launch_that_its_host_never_got_is_noticed(setup: RemoteSetup) -> None
     asyncio.run(setup.fleet.launch(spec))
     assert asyncio.run(setup.fleet.wait(spec.key)).presence is Presence.LOST
     assert not (setup.work / "ran").exists()
+
+
+def test_a_workspace_whose_host_died_is_not_used_elsewhere_as_if_it_were_whole(setup: RemoteSetup) -> None:
+    """What git ignores was made there alone. The next launch in it waits for that host, and then says that it is gone."""
+    worker = setup.worker()
+    first = setup.spec("/bin/sh", "-c", "echo made > built.log")
+    asyncio.run(setup.finish(first))
+    worker.leave()
+    setup.worker()
+    with pytest.raises(LaunchError, match="on a worker that is gone") as refused:
+        asyncio.run(setup.fleet.launch(setup.spec("/bin/sh", "-c", "cat built.log", attempt=2)))
+    assert refused.value.is_lasting
+
+
+def test_an_agent_that_deletes_its_workspace_loses_only_that(setup: RemoteSetup) -> None:
+    """Its end is told, and that its work could not be handed over."""
+    setup.worker()
+    record = asyncio.run(setup.finish(setup.spec("/bin/sh", "-c", 'rm -rf "$PWD"; echo gone')))
+    assert record.code == 1
+    assert "could not hand over" in record.error
+    assert (setup.files / "a.txt").exists()
+
+
+def test_a_copy_of_the_repository_knows_no_launch_of_the_original(setup: RemoteSetup) -> None:
+    """Whoever copies a repository while agents work has their records twice. The copy must not touch them."""
+    setup.worker()
+    key, agent = begin(setup)
+    there = setup.project.path.with_name("copy")
+    shutil.copytree(setup.project.path, there, symlinks=True)
+    copy = open_fleet_of(Project(there), setup.url, setup.told.append)
+    assert copy.inspect(key).presence is Presence.UNKNOWN
+    asyncio.run(copy.sweep(RUN, frozenset()))
+    assert alive(agent)
+    copy.close()
+    assert end(setup, key) == 0
 
 
 def test_a_launch_waits_for_a_worker_that_fits_and_says_so(setup: RemoteSetup) -> None:

@@ -6,6 +6,7 @@ could not see which of its agents still live.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -168,9 +169,13 @@ class GitCarrier:
 
 
 def _clone_name(repo: Repository) -> str:
-    """Return the name of this clone, made when it is first needed. Two runners that make one at once agree: one is first."""
+    """Return the name of this clone, made when it is first needed.
+
+    It depends on the file itself: a copy of the repository, which has that too, must not take the original's launches for its own.
+    """
     file = repo.state_dir.clone_name
     if not file.exists():
         file.parent.mkdir(exist_ok=True)
         write_durably(file, os.urandom(8).hex().encode())
-    return read_regular(file).decode()
+    content = read_regular(file) + str(file.stat().st_ino).encode()
+    return hashlib.sha256(content).hexdigest()[:16]

@@ -65,13 +65,13 @@ class _Proven(msgspec.Struct, frozen=True):
     proof: str = ""
 
 
-def carried_record(folder: str) -> CarriedRecord | None:
-    """Return what was written down about a launch; None if there is none, or if it is one of this machine."""
+def carried_record(folder: str, clone: str) -> CarriedRecord | None:
+    """Return what was written down about a launch of this clone; None if there is none, or if a copy brought it along."""
     try:
         record = msgspec.json.decode(Path(record_file(folder)).read_bytes(), type=CarriedRecord)
     except (OSError, msgspec.MsgspecError):
         return None
-    return record if record.clone else None
+    return record if record.clone == clone else None
 
 
 def closed_sighting(folder: str, record: CarriedRecord) -> Sighting | None:

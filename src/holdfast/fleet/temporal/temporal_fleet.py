@@ -23,7 +23,7 @@ from temporalio.service import RPCError
 from holdfast import __version__
 from holdfast.boot import boot_id
 from holdfast.core.facts import Presence, Sighting
-from holdfast.errors import LaunchError
+from holdfast.errors import HostGoneError, LaunchError
 from holdfast.fleet.local import LocalFleet
 from holdfast.fleet.protocol import LaunchKey, LaunchSpec
 from holdfast.fleet.temporal.address import NO_SANDBOX, FleetAddress, host_queue, runner_queue, workflow_id
@@ -131,7 +131,7 @@ class TemporalFleet(LocalFleet):
 
     async def _place(self, key: LaunchKey, wanted: str) -> str:
         """Return the host for a launch. While there is none, say once for what it waits. Empty if it was given up."""
-        address = self._address
+        address, patience = self._address, time.monotonic() + self._address.lease.ttl_s
         while key not in self._given_up:
             try:
                 offers = await asyncio.wrap_future(self._connection.submit(self._offers.newest()))
@@ -150,6 +150,11 @@ class TemporalFleet(LocalFleet):
                     self._hosts[key] = found.host
                     return found.host
                 chosen = found
+            if wanted and time.monotonic() > patience:
+                raise HostGoneError(
+                    f"the workspace of {key.owner} is on a worker that is gone",
+                    "start that worker again; or `holdfast resume` prepares the workspace anew on another one",
+                )
             if chosen not in self._told:
                 self._told.add(chosen)
                 self._tell(f"{key.owner} waits for {chosen}")
@@ -202,7 +207,7 @@ class TemporalFleet(LocalFleet):
         folder = self.folder(key)
         launch = self._launches_known.get(key)
         if launch is None:
-            if (record := carried_record(folder)) is None:
+            if (record := carried_record(folder, self._carrier.clone)) is None:
                 return Sighting(Presence.UNKNOWN)
             if (closed := closed_sighting(folder, record)) is not None:
                 return closed
@@ -252,7 +257,7 @@ class TemporalFleet(LocalFleet):
         if (launch := self._launches_known.get(key)) is not None:
             return not launch.over.done()
         folder = self.folder(key)
-        return carried_record(folder) is not None and not is_closed(folder)
+        return carried_record(folder, self._carrier.clone) is not None and not is_closed(folder)
 
     def sandbox_obstacle(self, *, closed_network: bool = False) -> str:
         """Return that there is none on workers."""

@@ -17,6 +17,8 @@ HOST_ACTIVITY = "holdfast-host"
 OFFER_LAPSES_S = 10.0
 """How long a host that says nothing counts as there."""
 OFFER_EVERY_S = 2.0
+_TAKEN_WITHIN = timedelta(seconds=20)
+"""How soon a host takes a launch that was placed there. If it does not, the launch never began, and is lost at once."""
 _ONCE = RetryPolicy(maximum_attempts=1)
 _YEARS = timedelta(days=3650)
 
@@ -34,7 +36,7 @@ class LaunchWorkflow:
             order,
             task_queue=queue,
             result_type=bytes,
-            schedule_to_start_timeout=ttl,
+            schedule_to_start_timeout=min(ttl, _TAKEN_WITHIN),
             start_to_close_timeout=_YEARS,  # the supervisor keeps the launch's own limit
             heartbeat_timeout=ttl,
             retry_policy=_ONCE,

@@ -30,6 +30,7 @@ from holdfast.system_errors import as_holdfast_error
 _RENEWALS_SHOWN = 5
 """How many renewals each byte of output is part of: whoever misses some of them misses nothing."""
 _AGAIN_S = 1.0
+_LAST_TRIES = 3
 _RPC_MIN_S = 1.0
 
 
@@ -109,6 +110,8 @@ class HostLaunch:
                     self._renewed.set()
             except LaunchRefusedError:
                 self._refused.set()
+            except OSError as error:  # such as a full disk: the lease stays as it is, and is tried again
+                self._say(f"{self.order.key.owner}: not renewed now: {error.strerror}")
             await asyncio.sleep(self._lease.renew_s)
 
     async def _renew(self) -> bool:
@@ -172,6 +175,9 @@ class HostLaunch:
             await self._launches.launch(spec)
         except (HoldfastError, OSError) as error:
             words = as_holdfast_error(error)
+            await self._launches.cancel(
+                self.order.key
+            )  # its supervisor may have died after it had started the agent
             return self._never_began(ExitReason.NOT_STARTED, f"on {self._host}: {words.message}", code=127)
         self._is_launched = True
         return None
@@ -232,16 +238,23 @@ class HostLaunch:
             self._say(f"{self.order.key.owner}: not saved now: {as_holdfast_error(error).message}")
 
     async def _save_last(self) -> tuple[str, tuple[str, ...]]:
-        """Save what a launch left. Without the git server its end cannot be told, so this waits for it."""
-        said = ""
+        """Save what a launch left; return that, and what could not be taken.
+
+        Without the git server its end cannot be told, so this waits for it. A workspace that was deleted, or cannot be read,
+        stays so: what was saved before counts.
+        """
+        said, tries = "", _LAST_TRIES
         while True:
             self._require_accepted()
             try:
                 return await asyncio.to_thread(self._workspace.save)
             except (HoldfastError, OSError) as error:
-                words = f"{self.order.key.owner}: cannot save its work: {as_holdfast_error(error).message}"
+                words = as_holdfast_error(error).message
+                tries -= not isinstance(error, ExchangeError)
+            if not tries:
+                return self._workspace.saved, (words,)
             if words != said:
-                self._say(words)
+                self._say(f"{self.order.key.owner}: cannot save its work: {words}")
                 said = words
             await self._first([self._refused], seconds=_AGAIN_S)
 
