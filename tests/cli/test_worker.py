@@ -208,3 +208,36 @@ def test_a_validator_judges_on_a_worker(tmp_path: Path, fleet: str) -> None:
     done = cli("run", "--yes", "--no-sandbox", "--fleet", fleet)
     assert done.code == 0, done.out + done.err
     assert "0.25" in cli("inspect", "1", "T1").out
+
+
+def test_a_variable_that_is_passed_on_has_the_value_of_the_host(tmp_path: Path, fleet: str) -> None:
+    """What the runner has in it, a key or a password, never travels; this host has nothing in it."""
+    task = {"id": "T1", "run": shell('echo "got:${DEPLOY_KEY:-nothing}" > got.txt')}
+    cli = Cli.of(tmp_path / "project", task, pass_env=["DEPLOY_KEY"])
+    assert cli("run", "--yes", "--no-sandbox", "--fleet", fleet, DEPLOY_KEY="of-the-runner").code == 0
+    assert cli.project.git("show", "holdfast/01-try-it:got.txt") == "got:nothing"
+
+
+def test_the_users_settings_name_the_fleet_of_new_runs(tmp_path: Path) -> None:
+    """As they name the store; an option or a variable goes first."""
+    (tmp_path / "holdfast").mkdir()
+    (tmp_path / "holdfast" / "settings.toml").write_text('fleet = "temporal://server"\n')
+    cli = Cli.of(tmp_path / "project", {"id": "T1", "run": ["true"], "allow_empty": True})
+    done = cli("run", "--yes", "--no-sandbox", XDG_CONFIG_HOME=str(tmp_path))
+    assert "the address of the fleet names none" in done.err
+    assert cli("run", "--yes", "--no-sandbox", "--fleet", "local", XDG_CONFIG_HOME=str(tmp_path)).code == 0
+
+
+def test_a_run_that_began_on_this_machine_goes_on_here_and_says_so(tmp_path: Path, fleet: str) -> None:
+    """A variable for new runs must not send away half of an old one."""
+    cli = Cli.of(
+        tmp_path / "project",
+        {"id": "T1", "run": shell("test -e ../../../../go && echo 1 > one")},
+        limits={"attempts": 1},
+    )
+    assert cli("run", "--yes", "--no-sandbox").code == 1
+    (cli.here / "go").touch()
+    done = cli("retry", "1", "T1", "--yes", HOLDFAST_FLEET=fleet)
+    resumed = cli("resume", "1", "--yes", "--no-sandbox", HOLDFAST_FLEET=fleet)
+    assert "goes on here, where it began" in done.err + resumed.err
+    assert cli.run_status() == "completed"
