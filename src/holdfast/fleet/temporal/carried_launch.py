@@ -112,6 +112,8 @@ class CarriedLaunch:
         self.known = threading.Event()
         """Set once Temporal has said what became of it."""
         self.over: Future[Sighting] = Future()
+        self.following: Future[None] | None = None
+        """The work of following it: an event loop drops what nobody holds."""
         self._carrier = carrier
         self._tell = tell
         self._why_lost = "its host was out of touch for too long"

@@ -97,15 +97,18 @@ class Connection:
 
     async def _decide(self, queue: str, workflows: list[type]) -> None:
         """Decide about workflows until cancelled. Nothing is cached: a queue of ours that died must delay nobody."""
-        worker = Worker(
-            self.client,
-            task_queue=queue,
-            workflows=workflows,
-            workflow_runner=UnsandboxedWorkflowRunner(),
-            max_cached_workflows=0,
-            max_concurrent_workflow_task_polls=1,
-        )
-        await worker.run()
+        while True:
+            worker = Worker(
+                self.client,
+                task_queue=queue,
+                workflows=workflows,
+                workflow_runner=UnsandboxedWorkflowRunner(),
+                max_cached_workflows=0,
+                max_concurrent_workflow_task_polls=1,
+            )
+            with suppress(RuntimeError, RPCError):  # it gives up if the server refuses it for a while
+                await worker.run()
+            await asyncio.sleep(_AGAIN_S)
 
     async def _end_all(self) -> None:
         others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

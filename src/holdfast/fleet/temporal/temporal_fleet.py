@@ -1,7 +1,7 @@
 """The fleet of many machines: each launch is a workflow that carries it to a host, and a folder here that shows it.
 
 Every answer comes from Temporal, or from what was written down when it closed the launch. What runs on a host is the same
-supervisor and the same agent as on one machine; see `runner/worker/` for that side.
+supervisor and the same agent as on one machine; see `runner/host/` for that side.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class TemporalFleet(LocalFleet):
         handle = self._connection.client.get_workflow_handle(
             workflow_id(record.clone, key), result_type=bytes
         )
-        self._connection.submit(launch.follow(handle))
+        launch.following = self._connection.submit(launch.follow(handle))
         return launch
 
     def inspect(self, key: LaunchKey) -> Sighting:
