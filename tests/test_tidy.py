@@ -119,7 +119,6 @@ SMALL = {
     "formats/registry.py": "the table of systems",
     "fleet/temporal/carrier.py": "the protocol between the fleet and who carries workspaces by git",
     "fleet/temporal/host_launches.py": "launches that a lease bounds; only a host has them",
-    "fleet/temporal/workflows.py": "the two workflows that Temporal loads, apart from all that decides",
     "fleet/copied_launches.py": "which processes a copy of a repository leaves alone; the fleet only asks it",
     "journal/stored_names.py": "read while somebody types: it must not load what its neighbours need",
     "reporting/snapshot_message.py": "the message of a snapshot's commit",

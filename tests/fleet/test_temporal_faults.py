@@ -250,6 +250,8 @@ def test_a_workspace_whose_host_died_is_not_used_elsewhere_as_if_it_were_whole(s
     asyncio.run(setup.finish(first))
     worker.leave()
     setup.worker()
+    setup.fleet.close()
+    setup.fleet = setup.another()  # one that has not heard of the first worker a moment ago
     with pytest.raises(LaunchError, match="on a worker that is gone") as refused:
         asyncio.run(setup.fleet.launch(setup.spec("/bin/sh", "-c", "cat built.log", attempt=2)))
     assert refused.value.is_lasting
