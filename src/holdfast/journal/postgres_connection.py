@@ -8,6 +8,7 @@ What is asked is in `postgres.py`, what errors mean in `postgres_errors.py`.
 from __future__ import annotations
 
 import os
+import random
 import select
 import struct
 import time
@@ -21,7 +22,7 @@ from holdfast.journal.address import JournalAddress, joined_url, split_url
 from holdfast.journal.postgres_errors import (
     LOST_CONNECTION,
     OTHER_TYPE,
-    RETRIED_AT_ONCE,
+    RETRIED,
     Hiding,
     lost,
     no_connection,
@@ -43,7 +44,10 @@ CONNECT_S = 5
 ANSWER_S = 5.0
 """How long the server may be silent, while a connection is made and while an answer is awaited."""
 _STEP_S = 0.25
-_TRIES = 20
+_TRIES = 30
+_APART_S = 0.002
+_APART_MAX_S = 0.05
+"""How long to wait at the most before a statement is repeated: longer each time, and the first time not at all."""
 _DEFAULTS: Mapping[str, str | int] = {
     "connect_timeout": CONNECT_S,
     "fallback_application_name": "holdfast",
@@ -211,7 +215,7 @@ class PostgresConnection:
         It is repeated where the server refused it because of another transaction, so that nothing of it was done. It is not
         repeated after a lost connection: it may have been done, and its answer would be taken for that of the second one.
         """
-        tries = _TRIES
+        tried = 0
         while True:
             try:
                 with self._lock:
@@ -220,8 +224,11 @@ class PostgresConnection:
             except QueryRefusedError as error:
                 if error.state in LOST_CONNECTION:
                     self.close()
-                if error.state not in RETRIED_AT_ONCE or (tries := tries - 1) == 0:
+                if error.state not in RETRIED or tried == _TRIES:
                     raise
+            # Several that meet must not go on meeting.
+            time.sleep(random.uniform(0, min(tried * _APART_S, _APART_MAX_S)))
+            tried += 1
 
     def _drop_if_ended(self) -> None:
         """Close a connection that the server ended since the last query, so that this one is sent on another."""
