@@ -124,8 +124,9 @@ def test_a_server_of_which_nothing_can_be_known_is_refused_unless_accepted(
 ) -> None:
     """Not knowing is no promise."""
     url = _user(server, "-config", "-info")
-    with pytest.raises(JournalError, match="cannot be known"):
+    with pytest.raises(JournalError, match="cannot be known") as refused:
         RedisJournal.open(JournalAddress(url, "r"))
+    assert "+info" in refused.value.hint
     assert _durability(url, accept_volatile=True).power_cut is None
 
 

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from holdfast.errors import JournalError
-from holdfast.journal.address import JournalAddress, joined_url, split_url
+from holdfast.journal.address import JournalAddress, is_secret, joined_url, split_url
 from holdfast.journal.postgres_errors import (
     LOST_CONNECTION,
     OTHER_TYPE,
@@ -111,12 +111,8 @@ class PostgresTarget:
         refuse_long(self.name, self.schema)
         rest = "&".join(option for option in options if not option.startswith("schema="))
         self._parameters = self._understood(joined_url(parts._replace(query=rest)))
-        self.hidden = Hiding(
-            [
-                *(str(self._parameters.get(key) or "") for key in ("password", "sslpassword")),
-                os.environ.get("PGPASSWORD", ""),
-            ]
-        )
+        given = (str(value) for key, value in self._parameters.items() if is_secret(key))
+        self.hidden = Hiding([*given, os.environ.get("PGPASSWORD", "")])
 
     def connect(self, *, is_first: bool) -> psycopg.Connection[Any]:
         """Make a connection. Raises JournalError or StoreUnavailableError, in which no password is shown."""

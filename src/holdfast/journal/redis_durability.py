@@ -96,9 +96,11 @@ class RedisServer:
 def refuse_volatile(name: str, durability: StoreDurability) -> None:
     """Raise JournalError for a server that may forget what it acknowledged."""
     if durability.is_volatile:
-        raise JournalError(f"{name} is volatile. {durability.sentence}", _MAKE_DURABLE)
+        way_out = _MAKE_KNOWN if durability.server_killed is None else _MAKE_DURABLE
+        raise JournalError(f"{name} is volatile. {durability.sentence}", way_out)
 
 
+_MAKE_KNOWN = "give the user the rights +info and +config|get, or accept it with --accept-volatile"
 _MAKE_DURABLE = (
     "set `appendonly yes`, `appendfsync always` and `maxmemory-policy noeviction` in the server's configuration "
     "(now: redis-cli CONFIG SET NAME VALUE, then CONFIG REWRITE), or accept it with --accept-volatile"

@@ -20,6 +20,7 @@ from holdfast.repo.files import read_regular, write_durably
 
 STORE_VARIABLE = "HOLDFAST_STORE"
 PASSWORD_VARIABLE = "HOLDFAST_STORE_PASSWORD"  # noqa: S105 - its name
+_POSTGRES_PASSWORD_VARIABLE = "PGPASSWORD"  # noqa: S105 - its name
 RECORDS_PASSWORD_VARIABLE = "HOLDFAST_CFN_PASSWORD"  # noqa: S105 - its name
 OF_STORES = frozenset({STORE_VARIABLE, PASSWORD_VARIABLE, RECORDS_PASSWORD_VARIABLE})
 """What no agent gets, whatever a plan asks for: who has it can write what became of every run."""
@@ -130,7 +131,8 @@ def store_passwords() -> tuple[str, ...]:
     """
     url = os.environ.get(STORE_VARIABLE, "")
     in_url = password_of(url) if "://" in url else ""
-    found = (in_url, *(os.environ.get(name, "") for name in (PASSWORD_VARIABLE, RECORDS_PASSWORD_VARIABLE)))
+    names = (PASSWORD_VARIABLE, RECORDS_PASSWORD_VARIABLE, _POSTGRES_PASSWORD_VARIABLE)
+    found = (in_url, *(os.environ.get(name, "") for name in names))
     spelled = dict.fromkeys(text for password in found for text in (password, quote(password, safe="")))
     return tuple(text for text in spelled if len(text) >= _PASSWORD_CHARS_MIN)
 
