@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 
 import pytest
 
-from holdfast.errors import JournalError
+from holdfast.errors import JournalError, StoreUnavailableError
 from holdfast.journal import open_reader
 from holdfast.journal.address import JournalAddress
 from holdfast.journal.protocol import StoreDurability
@@ -128,6 +129,29 @@ def test_a_server_of_which_nothing_can_be_known_is_refused_unless_accepted(
         RedisJournal.open(JournalAddress(url, "r"))
     assert "+info" in refused.value.hint
     assert _durability(url, accept_volatile=True).power_cut is None
+
+
+def test_a_server_that_still_loads_its_log_is_waited_for_and_not_called_volatile() -> None:
+    """Meanwhile it says that it keeps none. It answers, for it looks at its clients from time to time."""
+    server = RedisServerProcess.start()
+    try:
+        with server.client() as client:
+            for number in range(500):
+                client.set(f"of others {number}", "x" * 100)
+        server.kill()
+        server.settings |= {"key-load-delay": "1000", "loading-process-events-interval-bytes": "1024"}
+        said = set[str]()
+        with ThreadPoolExecutor(1) as pool:
+            launched = pool.submit(server.launch)
+            while not launched.done():
+                try:
+                    RedisJournal.open(JournalAddress(server.url, "r")).close()
+                except StoreUnavailableError as error:
+                    said.add(error.message)
+            launched.result()
+        assert any("loads its data" in message for message in said), said
+    finally:
+        server.stop()
 
 
 def test_a_replica_is_read_but_not_written(server: RedisServerProcess) -> None:

@@ -193,6 +193,31 @@ def test_two_repositories_do_not_see_each_other(trial: StoredTrial, tmp_path: Pa
     assert trial.cli.json("list") == []
 
 
+def test_two_repositories_under_one_name_are_told_apart(trial: StoredTrial, tmp_path: Path) -> None:
+    """Each would steer the other's runs. A clone is the same repository, also a shallow one, which needs such a name."""
+    trial.cli.project.git("config", "holdfast.repository", "ours")
+    runner = trial.start()
+    trial.go_on.release()
+    assert runner.wait() == DONE
+    other = Cli.of(tmp_path / "other", writes("x"))
+    other.project.git("commit", "--amend", "-q", "-m", "Another beginning")
+    other.project.git("reflog", "expire", "--expire=now", "--all")
+    other.project.git("prune", "--expire=now")
+    other.project.git("config", "holdfast.repository", "ours")
+    backup = tmp_path / "runs.db"
+    assert trial.cli("backup", str(backup)).code == DONE
+    for command in (("run", "--yes"), ("retry", "a"), ("rebuild", "--yes"), ("restore", str(backup))):
+        refused = other(*command)
+        assert (refused.code, "of another repository" in refused.err) == (BAD_INPUT, True), refused
+    assert not (other.here / ".holdfast/store.json").exists()
+    for depth in ((), ("--depth=1",)):
+        there = Cli(tmp_path / f"clone{len(depth)}")
+        trial.cli.project.git("clone", "-q", *depth, f"file://{trial.cli.here}", str(there.here))
+        there.project.git("config", "holdfast.repository", "ours")
+        cleaned = there("clean", "--all", "--yes")
+        assert "worked in another clone" in cleaned.err, cleaned
+
+
 def test_no_password_is_kept_or_shown(trial: StoredTrial) -> None:
     """The repository remembers its store without it."""
     runner = trial.start()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.errors import JournalError
+from holdfast.errors import JournalError, StoreUnavailableError
 from holdfast.journal.protocol import StoreDurability
 from holdfast.journal.redis_connection import CommandRefusedError, RedisConnection, is_cluster
 
@@ -37,7 +37,13 @@ class RedisServer:
             return cls(connection.name, _fields(info or b""), dict(zip(pairs[::2], pairs[1::2], strict=True)))
 
     def require_usable(self) -> None:
-        """Raise JournalError if no journal can be in this server, not even for reading."""
+        """Raise JournalError if no journal can be in this server, not even for reading; StoreUnavailableError while it starts."""
+        if self.info.get("loading") == "1":
+            # It also says now that it keeps no log: it does not write to the one that it reads.
+            raise StoreUnavailableError(
+                f"{self.name} takes nothing now: it loads its data",
+                "nothing is lost; run the command again when it has begun to answer",
+            )
         version = self.info.get("redis_version", "")
         first = version.partition(".")[0]
         if first.isdecimal() and int(first) < _OLDEST:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
@@ -17,6 +18,10 @@ from holdfast.journal import SERVERS
 from holdfast.journal.address import JournalAddress, password_of, split_url, storable_url, with_password
 from holdfast.paths import StateDir
 from holdfast.repo.files import read_regular, write_durably
+
+if TYPE_CHECKING:
+    from holdfast.journal.protocol import JournalReader
+    from holdfast.repo.repository import Repository
 
 STORE_VARIABLE = "HOLDFAST_STORE"
 PASSWORD_VARIABLE = "HOLDFAST_STORE_PASSWORD"  # noqa: S105 - its name
@@ -108,6 +113,25 @@ def require_only_store(state: StateDir, store: Store, *, has_runs: Callable[[Pat
             raise _second_store(str(state.journal), str(store))
     elif used is not None and (isinstance(store, Path) or used.url != storable_url(store.url)):
         raise _second_store(used.url, str(store))
+
+
+def require_same_repository(repo: Repository, journal: JournalReader) -> None:
+    """Raise HoldfastError if the runs in a store are of another repository, to which its user gave the same name.
+
+    Each would be shown the other's runs, and steer them.
+    """
+    if not repo.first_commit_of_named():
+        return
+    from holdfast.core.events import RunStarted  # few repositories have such a name
+
+    for listing in journal.runs()[-1:]:
+        started = journal.first_event(listing.row.run).event
+        theirs = started.first_commit if isinstance(started, RunStarted) else ""
+        if theirs and not repo.exists(theirs):
+            raise HoldfastError(
+                f"{journal.name} has runs of another repository under the name {repo.id()}: it began with {theirs[:12]}",
+                "`git config holdfast.repository NAME` gives this one another name",
+            )
 
 
 def _second_store(before: str, now: str) -> NeedsDecisionError:
