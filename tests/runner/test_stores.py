@@ -170,13 +170,14 @@ def test_a_run_is_not_carried_on_where_its_landed_work_is_not(trial: StoredTrial
 def test_a_clone_that_steers_a_run_remembers_the_store_and_hides_its_folder(
     trial: StoredTrial, tmp_path: Path
 ) -> None:
-    """Like the clone where the run began. To look leaves no trace."""
+    """Like the clone where the run began. To look leaves no trace, and its own git settings are no news of the run."""
     runner = trial.start()
     trial.go_on.release()
     assert runner.wait() == DONE
     trial.cli.project.git("clone", "-q", str(trial.cli.here), str(tmp_path / "clone"))
     there = Cli(tmp_path / "clone")
     assert there.json("list")
+    assert "remote.origin" not in there("recap").out + there("doctor").out
     assert not (there.here / ".holdfast").exists()
     cleaned = there("clean", "--all", "--yes")
     assert ("worked in another clone" in cleaned.err, len(there.json("list"))) == (True, 1), cleaned
