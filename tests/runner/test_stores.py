@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import Cli, eventually, writes
+from tests.support.command import COMMAND, Cli, eventually, writes
 from tests.support.postgres_server import PostgresServer
 from tests.support.redis_server import RedisServerProcess
 from tests.support.repositories import Project
@@ -54,6 +54,32 @@ def test_a_run_goes_on_when_its_server_was_killed_and_is_back(
     assert runner.wait() == DONE
     assert (trial.landed(), trial.attempts()) == (["a", "b", "c"], {"a": 1, "b": 1, "c": 1})
     assert trial.cli("doctor").code == DONE
+
+
+def test_who_follows_a_run_sees_each_event_once_although_the_server_was_killed(
+    trial: StoredTrial, server: ServerProcess
+) -> None:
+    """It waits for the server as the runner does, and says so."""
+    runner = trial.start()
+    with subprocess.Popen(
+        [*COMMAND, "status", "-f"],
+        cwd=trial.cli.here,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as follower:
+        assert follower.stdout is not None
+        assert follower.stderr is not None
+        earlier = [next(line for line in follower.stdout if "b: attempt 1 started" in line)]
+        server.kill()
+        assert "is shown again once the store answers" in follower.stderr.readline()
+        trial.go_on.release()
+        server.launch()
+        assert runner.wait() == DONE
+        shown = [*earlier, *follower.stdout]
+        assert follower.wait() == DONE, shown
+    landed = [line.split()[1] for line in shown if "landed as" in line]
+    assert landed == ["b:", "c:"]
 
 
 def test_a_run_waits_for_a_server_that_stands_still(trial: StoredTrial, server: ServerProcess) -> None:
