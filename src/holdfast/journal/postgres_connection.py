@@ -43,7 +43,7 @@ CONNECT_S = 5
 ANSWER_S = 5.0
 """How long the server may be silent, while a connection is made and while an answer is awaited."""
 _STEP_S = 0.25
-_TRIES = 20
+_TRIES = 100
 _DEFAULTS: Mapping[str, str | int] = {
     "connect_timeout": CONNECT_S,
     "fallback_application_name": "holdfast",
