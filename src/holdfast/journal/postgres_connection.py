@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from holdfast.errors import JournalError
-from holdfast.journal.address import JournalAddress, joined_url, split_url
+from holdfast.journal.address import JournalAddress, is_secret, joined_url, split_url
 from holdfast.journal.postgres_errors import (
     LOST_CONNECTION,
     OTHER_TYPE,
@@ -44,7 +44,7 @@ CONNECT_S = 5
 ANSWER_S = 5.0
 """How long the server may be silent, while a connection is made and while an answer is awaited."""
 _STEP_S = 0.25
-_TRIES = 30
+_TRIES = 50
 _APART_S = 0.002
 _APART_MAX_S = 0.05
 """How long to wait at the most before a statement is repeated: longer each time, and the first time not at all."""
@@ -115,12 +115,8 @@ class PostgresTarget:
         refuse_long(self.name, self.schema)
         rest = "&".join(option for option in options if not option.startswith("schema="))
         self._parameters = self._understood(joined_url(parts._replace(query=rest)))
-        self.hidden = Hiding(
-            [
-                *(str(self._parameters.get(key) or "") for key in ("password", "sslpassword")),
-                os.environ.get("PGPASSWORD", ""),
-            ]
-        )
+        given = (str(value) for key, value in self._parameters.items() if is_secret(key))
+        self.hidden = Hiding([*given, os.environ.get("PGPASSWORD", "")])
 
     def connect(self, *, is_first: bool) -> psycopg.Connection[Any]:
         """Make a connection. Raises JournalError or StoreUnavailableError, in which no password is shown."""
