@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import work
@@ -25,12 +25,14 @@ from holdfast.views.command_answer import command_answer, own_argv
 from holdfast.watch.action_screens import ActionChoice, ActionForm, KeyList
 from holdfast.watch.run_feed import RunFeed, ShownRun
 from holdfast.watch.run_text import inbox_line, run_lines, task_lines
-from holdfast.watch.shown_log import ShownLog
 from holdfast.watch.task_tree import TaskTree
+
+if TYPE_CHECKING:
+    from holdfast.watch.shown_log import ShownLog
 
 _COMMAND_S = 180.0
 _OUTPUT_BYTES_MAX = 8 * 2**20
-_TICK_S = 1.0
+_TICK_S = 2.0
 _LOG_S = 0.5
 _LOG_LINES_MAX = 5000
 _PANES: dict[str, tuple[str, ...]] = {
@@ -78,6 +80,9 @@ class WatchApp(App[None]):
         self._checkout, self._run_id = checkout, run
         self._now: ShownRun | None = None
         self._shown_log: ShownLog | None = None
+        self._header: tuple[Text, ...] = ()
+        self._lines: list[Text] = []
+        self._drawn = 0.0
         self._feed = RunFeed(checkout, run, lambda now: self.call_from_thread(self._take, now))
 
     def compose(self) -> ComposeResult:
@@ -112,29 +117,42 @@ class WatchApp(App[None]):
             self.query_one("#inbox", Static).update(Text(f"{now.message}; trying again", style="bold red"))
             return
         first, self._now = self._now is None, now
-        self._show_header()
-        self.query_one(TaskTree).show(now)
-        if first or self._pane == "now":
+        self._show_run(now)
+        if first:
             self._show_pane()
 
     def _tick(self) -> None:
         """Show times that pass although nothing happens."""
-        if self._now is not None and any(
-            task.status is TaskStatus.RUNNING for task in self._now.status.tasks
-        ):
-            self.query_one(TaskTree).show(self._now)
+        if self._now is None or time.monotonic() - self._drawn < _TICK_S:
+            return
+        if any(task.status is TaskStatus.RUNNING for task in self._now.status.tasks):
+            self._show_run(self._now)
 
-    def _show_header(self) -> None:
-        if self._now is not None:
-            width = max(self.size.width - 2, 20)
-            self.query_one("#inbox", Static).update(inbox_line(self._now.inbox, width))
-            self.query_one("#run", Static).update(Text("\n").join(run_lines(self._now, width)))
+    def _show_run(self, now: ShownRun) -> None:
+        self._drawn = time.monotonic()
+        self._show_header(now)
+        self.query_one(TaskTree).show(now)
+        if self._pane == "now":
+            self._show_task(now)
+
+    def _show_header(self, now: ShownRun) -> None:
+        """Show the header, if it says something else: its lines are laid out anew only if their number changes."""
+        width = max(self.size.width - 2, 20)
+        before, self._header = self._header, (inbox_line(now.inbox, width), *run_lines(now, width))
+        if now.status.run.held_by:
+            # A line that comes and goes, as the merge queue does, would move all that is below it.
+            self._header += (Text(),) * (len(before) - len(self._header))
+        if self._header != before:
+            inbox, *lines = self._header
+            self.query_one("#inbox", Static).update(inbox, layout=False)
+            run = self.query_one("#run", Static)
+            run.update(Text("\n").join(lines), layout=len(self._header) != len(before))
 
     def on_resize(self) -> None:
         """Fit the texts to the screen."""
-        self._show_header()
         if self._now is not None:
-            self.query_one(TaskTree).show(self._now)
+            self._header, self._lines = (), []
+            self.call_after_refresh(self._show_run, self._now)
 
     @property
     def _pane(self) -> str:
@@ -158,19 +176,31 @@ class WatchApp(App[None]):
             return
         pane.auto_scroll = self._pane == "log"
         pane.clear()
+        self._lines = []
         if self._pane == "log":
             self._begin_log(pane)
         elif words := _PANES[self._pane]:
             pane.write(Text("…", style="dim"))
             self._show_command(self._selected, self._pane, words)
-        elif self._selected:
-            for line in task_lines(self._now, self._selected, time.time()):
+        else:
+            self._show_task(self._now)
+
+    def _show_task(self, now: ShownRun) -> None:
+        """Show what is going on with the selected task, if that is something else than before."""
+        lines = list(task_lines(now, self._selected, time.time())) if self._selected else []
+        if lines != self._lines:
+            pane, self._lines = self.query_one("#pane", RichLog), lines
+            pane.clear()
+            for line in lines:
                 pane.write(line)
 
     def _begin_log(self, pane: RichLog) -> None:
         if self._now is None or not self._selected or not self._now.state.tasks[self._selected].attempt:
             pane.write(Text("nothing was printed yet", style="dim"))
             return
+        # Imported here because it knows the streams of all agents: the screen is there a tenth sooner.
+        from holdfast.watch.shown_log import ShownLog
+
         self._shown_log = ShownLog(self._checkout, self._now.state, self._selected)
         if self._shown_log.skipped:
             pane.write(Text(f"… {self._shown_log.skipped:,} bytes before this are left out", style="dim"))
