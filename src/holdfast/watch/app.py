@@ -24,7 +24,7 @@ from holdfast.views.actions import ActionView, argv_of, run_actions, task_action
 from holdfast.views.command_answer import command_answer, own_argv
 from holdfast.watch.action_screens import ActionChoice, ActionForm, KeyList
 from holdfast.watch.run_feed import RunFeed, ShownRun
-from holdfast.watch.run_text import inbox_line, run_lines, task_lines
+from holdfast.watch.run_text import CYAN, GREEN, RED, inbox_line, run_lines, task_lines
 from holdfast.watch.task_tree import TaskTree
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ _KEYS = {
     "t": ("retry", "retry"),
     "x": ("skip", "skip"),
     "h": ("take", "take"),
-    "b": ("give", "give"),
+    "b": ("give", ""),
     "l": ("land", "land"),
 }
-"""The keys of steering commands: the action, and its word in the footer."""
+"""The keys of steering commands: the action, and its word in the footer, which has no room for all in 80 columns."""
 
 
 class WatchApp(App[None]):
@@ -67,8 +67,8 @@ class WatchApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "keys", "keys", key_display="?"),
         Binding("q", "quit", "quit"),
-        Binding("full_stop", "choose", "all", key_display="."),
-        *(Binding(key, f"steer('{name}')", word) for key, (name, word) in _KEYS.items()),
+        Binding("full_stop", "choose", "do", key_display="."),
+        *(Binding(key, f"steer('{name}')", word, show=bool(word)) for key, (name, word) in _KEYS.items()),
         *(Binding(str(number), f"pane('{name}')", show=False) for number, name in enumerate(_PANES, 1)),
         Binding("j", "move(1)", show=False),
         Binding("k", "move(-1)", show=False),
@@ -114,7 +114,7 @@ class WatchApp(App[None]):
     def _take(self, now: ShownRun | HoldfastError) -> None:
         """Show how the run stands now. If that is not known, show what was known, and what is wrong."""
         if isinstance(now, HoldfastError):
-            self.query_one("#inbox", Static).update(Text(f"{now.message}; trying again", style="bold red"))
+            self.query_one("#inbox", Static).update(Text(f"{now.message}; trying again", style=f"bold {RED}"))
             return
         first, self._now = self._now is None, now
         self._show_run(now)
@@ -202,6 +202,8 @@ class WatchApp(App[None]):
         from holdfast.watch.shown_log import ShownLog
 
         self._shown_log = ShownLog(self._checkout, self._now.state, self._selected)
+        if self._shown_log.is_empty:
+            pane.write(Text("nothing was printed yet", style="dim"))
         if self._shown_log.skipped:
             pane.write(Text(f"… {self._shown_log.skipped:,} bytes before this are left out", style="dim"))
         self._read_log()
@@ -216,7 +218,7 @@ class WatchApp(App[None]):
             return
         pane = self.query_one("#pane", RichLog)
         for line in self._shown_log.new_lines():
-            pane.write(Text(line, style="red" if line.startswith("! ") else ""))
+            pane.write(Text(line, style=RED if line.startswith("! ") else ""))
 
     @work(thread=True, exclusive=True, group="pane")
     def _show_command(self, task: str, pane: str, words: tuple[str, ...]) -> None:
@@ -322,8 +324,8 @@ def _line_style(line: str) -> str:
         ("+++", "bold"),
         ("---", "bold"),
         ("diff ", "bold"),
-        ("@@", "cyan"),
-        ("+", "green"),
-        ("-", "red"),
+        ("@@", CYAN),
+        ("+", GREEN),
+        ("-", RED),
     )
     return next((style for beginning, style in styles if line.startswith(beginning)), "")
