@@ -58,7 +58,7 @@ class _Screen:
 
 def measure(*, quick: bool) -> list[Figure]:
     """Open views one after the other while a run is busy, then watch it for a while in one."""
-    tasks, starts, watched_s = (40, 1, 2.0) if quick else (400, 7, 20.0)
+    tasks, starts, watched_s = (200, 1, 2.0) if quick else (400, 7, 20.0)
     with scratch() as folder:
         project = Project(folder / "repo")
         project.write_plan("busy", tasks, _WORK_S)
