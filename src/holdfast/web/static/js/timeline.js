@@ -11,7 +11,7 @@ import { Hint, laneRow } from "./timeline_lane.js";
 const RELOAD_MS = 1000;
 const ROW = 32;
 const AROUND = 12;
-const BAND_WORDS = { crash: "runner gone", limit: "provider's limit", outage: "provider out of reach", pause: "paused" };
+const BAND_WORDS = { crash: "runner gone", limit: "provider's limit", outage: "provider out of reach", pause: "at rest" };
 
 /** Show the timeline in an element. */
 export function mountTimeline(root, context) {
