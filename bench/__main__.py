@@ -1,4 +1,4 @@
-"""`python -m bench [W1 … W12 raw] [--quick] [--store URL [--peers]]`: measure, print a table, keep the figures as JSON."""
+"""`python -m bench [W1 … W13 raw] [--quick] [--store URL [--peers]]`: measure, print a table, keep the figures as JSON."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from bench import (
     w10_setup,
     w11_dashboard,
     w12_page,
+    w13_watch,
 )
 from bench.measurement import RESULTS, Figure, Machine, Report, table
 from holdfast.journal.address import without_password
@@ -46,6 +47,7 @@ _WORKLOADS: dict[str, Callable[..., list[Figure]]] = {
     "W10": w10_setup.measure,
     "W11": w11_dashboard.measure,
     "W12": w12_page.measure,
+    "W13": w13_watch.measure,
 }
 _PEERS = w1_peers.workloads()
 _MISSING: dict[str, Callable[[], str]] = {

@@ -30,8 +30,8 @@ class Project:
         self.state = StateDir.of_checkout(checkout)
         generate_repository(checkout, _FILES, 0)
 
-    def write_plan(self, goal: str, tasks: int) -> None:
-        """Replace the plan beside the repository.
+    def write_plan(self, goal: str, tasks: int, work_s: float = 0.0) -> None:
+        """Replace the plan beside the repository. Each task works for `work_s` before it writes.
 
         Its eight chains keep tasks from starting long before others land.
         """
@@ -39,7 +39,7 @@ class Project:
             "holdfast": 1,
             "goal": goal,
             "limits": {"jobs": _CHAINS},
-            "stages": [{"id": "only", "tasks": [_task(goal, number) for number in range(tasks)]}],
+            "stages": [{"id": "only", "tasks": [_task(goal, number, work_s) for number in range(tasks)]}],
         }
         self.plan.write_bytes(msgspec.json.encode(plan))
 
@@ -68,11 +68,12 @@ class Project:
         return open_reader(self.state.journal)
 
 
-def _task(goal: str, number: int) -> dict[str, object]:
+def _task(goal: str, number: int, work_s: float) -> dict[str, object]:
+    work = f"sleep {work_s}; " if work_s else ""
     return {
         "id": f"t{number}",
         "title": f"Task {number}",
-        "run": ["sh", "-c", f"echo {goal} > new-{number}.txt"],
+        "run": ["sh", "-c", f"{work}echo {goal} > new-{number}.txt"],
         "needs": [f"t{number - _CHAINS}"] if number >= _CHAINS else [],
     }
 

@@ -42,7 +42,7 @@ class _Watched:
 
 def measure(*, quick: bool) -> list[Figure]:
     """Run the same tasks in turn without and with viewers. The first run of each is not counted."""
-    tasks, rounds = (8, 1) if quick else (120, 5)
+    tasks, rounds = (8, 1) if quick else (120, 8)
     alone: list[Span] = []
     seen: list[Span] = []
     watched = _Watched()

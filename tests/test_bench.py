@@ -28,7 +28,7 @@ def measure(workload: str) -> Report:
     return report
 
 
-@pytest.mark.parametrize("workload", ["W2", "W3", "W4", "W5", "W6", "W7", "W9", "W10", "W11", _W12])
+@pytest.mark.parametrize("workload", ["W2", "W3", "W4", "W5", "W6", "W7", "W9", "W10", "W11", _W12, "W13"])
 def test_every_workload_that_needs_no_agent_can_be_measured(workload: str) -> None:
     """Who changes what a workload uses hears of it."""
     assert {figure.workload for figure in measure(workload).figures} == {workload}

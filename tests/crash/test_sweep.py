@@ -18,7 +18,7 @@ from tests.crash.sample_run import CARRY_ON, HOLDFAST, START, STATUS, environmen
 from tests.crash.sweep import Sweep, chosen_operations, shares
 from tests.crash.swept_store import SweptStore
 from tests.crash.trial import CrashTrial, PlannedFault
-from tests.support.servers import SERVERS, NotInstalledError
+from tests.support.servers import PROTOCOLS, NotInstalledError
 
 pytestmark = pytest.mark.crash
 
@@ -68,7 +68,7 @@ def test_nothing_is_lost_and_nothing_done_twice_wherever_it_breaks(
     assert tally.fired.total() >= wanted * (1 - MISSED), tally.table()
 
 
-@pytest.mark.parametrize("kind", SERVERS)
+@pytest.mark.parametrize("kind", PROTOCOLS)
 @pytest.mark.parametrize(("name", "modes"), STORED, ids=["run", "rebuild"])
 def test_nothing_is_lost_and_nothing_done_twice_where_the_journal_is_in_a_server(
     kind: str, name: str, modes: tuple[str, ...], seed: int, tmp_path: Path

@@ -25,6 +25,8 @@ SECRET = "s3cret"
         ("redis://:s3cret@h:1/0", "redis://:***@h:1/0"),
         ("redis://u:s3cret@h?prefix=p", "redis://u:***@h?prefix=p"),
         ("postgresql://h/db?user=u&password=s3cret", "postgresql://h/db?user=u&password=***"),
+        ("postgresql://h/db?oauth_client_secret=s3cret", "postgresql://h/db?oauth_client_secret=***"),
+        ("postgresql://h/db?scram_client_key=s3cret", "postgresql://h/db?scram_client_key=***"),
         ("redis+sentinel://h/name?sentinel_password=s3cret", "redis+sentinel://h/name?sentinel_password=***"),
         ("redis://u@h", "redis://u@h"),
     ],
@@ -36,9 +38,9 @@ def test_an_address_is_shown_without_its_password(url: str, shown: str) -> None:
     assert SECRET not in repr(address)
 
 
-@pytest.mark.parametrize("character", ["/", "?", "#", "@ss/"])
+@pytest.mark.parametrize("character", ["/", "?", "#", "@ss/", "@"])
 def test_a_password_that_ends_too_early_is_refused_and_not_shown(character: str) -> None:
-    """The rest of it would be taken for a path, and shown."""
+    """The rest of it would be taken for a path or a host, and shown."""
     with pytest.raises(HoldfastError) as caught:
         split_url(f"redis://u:p{character}{SECRET}@h:1/0")
     assert SECRET not in f"{caught.value.message} {caught.value.hint}"

@@ -80,7 +80,7 @@ def test_writers_under_faults_lose_double_and_overwrite_nothing(kind: str, tmp_p
         begin(journal)
         workload = Workload(address, tmp_path, writers=3)
         try:
-            workload.disturb(random.Random(14), 24, OUTCOMES)
+            workload.disturb(random.Random(14), 12, OUTCOMES)
         finally:
             workload.end()
         history, stored = workload.history(), stored_names(journal)

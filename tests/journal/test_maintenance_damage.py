@@ -70,6 +70,8 @@ IN_REDIS: dict[str, Forgery] = {
     "the same run twice": _twin,
     "a run whose id is no text": lambda client: client.zadd(f"{BASE}runs", {b"\xff": 2}),
     "a task without a place": lambda client: client.hset(TASKS, "x", b"{}"),
+    "a task that is not in the plan": lambda client: client.hset(TASKS, "99", b'{"id":"zz"}'),
+    "a task that is there twice": lambda client: client.hset(TASKS, "99", b'{"id":"a"}'),
     "a task that is no text": lambda client: client.hset(TASKS, "0", b'{"id":"\xff"}'),
     "no events": lambda client: client.delete(EVENTS),
     "no first event": lambda client: client.xdel(EVENTS, "1-0"),

@@ -395,6 +395,34 @@ def test_writers_that_meet_under_a_strict_isolation_level_all_get_through(
         journal.close()
 
 
+_TRAPS = """CREATE TABLE public.caught (who text, how text); GRANT ALL ON public.caught TO public;
+  CREATE FUNCTION public.joined(text, bigint) RETURNS text LANGUAGE plpgsql AS
+    $$ BEGIN INSERT INTO public.caught VALUES (current_user, 'joined'); RETURN concat($1, $2); END $$;
+  CREATE OPERATOR public.|| (LEFTARG = text, RIGHTARG = bigint, FUNCTION = public.joined);
+  CREATE FUNCTION public.pg_advisory_xact_lock(integer) RETURNS void LANGUAGE plpgsql AS
+    $$ BEGIN INSERT INTO public.caught VALUES (current_user, 'locked'); END $$;
+  CREATE FUNCTION public.counted(bigint, oid) RETURNS bigint LANGUAGE plpgsql AS
+    $$ BEGIN INSERT INTO public.caught VALUES (current_user, 'counted'); RETURN $1 + 1; END $$;
+  CREATE AGGREGATE public.count(oid) (SFUNC = public.counted, STYPE = bigint, INITCOND = '0')"""
+
+
+def test_what_other_users_of_the_database_made_is_never_called(
+    server: PostgresServer, address: JournalAddress
+) -> None:
+    """An operator that fits our types better than the server's own would run with our rights, at each append."""
+    server.sql(_TRAPS)
+    try:
+        with closing(open_journal(address)) as journal:
+            begin(journal)
+            list(write_for_ever(journal, batches=2))
+        for draft in (PostgresJournal.open_draft(address), PostgresJournal.open_draft(address)):
+            draft.close()
+        PostgresJournal.put_in_place(address)
+        assert server.sql("SELECT DISTINCT how FROM public.caught") == ""
+    finally:
+        server.sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+
+
 def test_the_same_epoch_with_another_fence_is_refused(
     server: PostgresServer, address: JournalAddress, schema: str
 ) -> None:

@@ -106,7 +106,8 @@ def test_a_stopped_server_is_unavailable_in_time_and_nothing_is_stored_twice(
     server: PostgresServer, address: JournalAddress
 ) -> None:
     """The append that it did not answer may still be stored when it goes on: the same one again changes nothing."""
-    with closing(PostgresJournal.open(address)) as journal:
+    impatient = JournalAddress(f"{address.url}?connect_timeout=2", address.repository)
+    with closing(PostgresJournal.open(impatient)) as journal:
         epoch = begin(journal)
         assert add(journal, epoch) == 2
         server.pause()

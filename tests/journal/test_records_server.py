@@ -72,6 +72,22 @@ def test_a_record_of_somebody_else_is_neither_removed_nor_continued(server: Reco
     assert [key for key, _ in server.read("*")] == ["sprint:1:state"]
 
 
+def test_files_of_a_sprint_that_goes_on_are_never_written_over(
+    process: RedisServerProcess, server: RecordsServer
+) -> None:
+    """They name no epic, so their sprint says whose they are. If it is gone, too, nobody knows."""
+    epic = '{"epicId": "shop", "status": "in_progress"}'
+    sprint = '{"sprintId": "a", "epicId": "shop", "status": "completed"}'
+    with process.client() as client:
+        client.set("sprint:a:files", '{"filesWritten": []}')
+        for key, record in (("of:others", ""), ("sprint:a:state", sprint), ("epic:shop:state", epic)):
+            client.set(key, record)
+            with pytest.raises(ForeignRecordError, match="sprint:a:files"):
+                server.put([RecordWrite("sprint:a:files", "new", b"{}")], OURS)
+        client.set("epic:shop:state", epic.replace("in_progress", "completed"))
+        server.put([RecordWrite("sprint:a:files", "new", b"{}")], OURS)
+
+
 def test_a_record_of_our_own_is_removed(server: RecordsServer) -> None:
     """And it may be repeated."""
     server.put([_write(1)], OURS)

@@ -112,6 +112,28 @@ def test_a_lost_connection_is_made_again_by_the_next_call(
     relay.close()
 
 
+def test_a_connection_that_the_server_ended_meanwhile_is_no_outage(server: RedisServerProcess) -> None:
+    """As hosted servers do with idle ones: nothing was under way, so the next call simply makes another one."""
+    with closing(opened(server)) as journal:
+        epoch = begin(journal)
+        append(journal, epoch, "before")
+        with server.client() as client:
+            client.client_kill_filter(_type="normal", skipme=True)
+        assert append(journal, epoch, "after") == 3
+        assert stages(journal) == ["before", "after"]
+
+
+def test_events_that_somebody_removed_are_missed_by_the_next_append(server: RedisServerProcess) -> None:
+    """As a server may that evicts keys. What it still says about the run is right, so only the events themselves tell."""
+    with closing(opened(server)) as journal, server.client() as client:
+        epoch = begin(journal)
+        append(journal, epoch)
+        client.delete(f"holdfast:{{{REPOSITORY}}}:events:{RUN}")
+        with pytest.raises(JournalError, match="lost events"):
+            append(journal, epoch)
+        assert client.exists(f"holdfast:{{{REPOSITORY}}}:events:{RUN}") == 0
+
+
 def test_a_server_that_is_stopped_blocks_nobody_for_ever(server: RedisServerProcess) -> None:
     """What it does after it was continued happened once."""
     journal = opened(server)

@@ -128,6 +128,12 @@ def test_a_login_is_used_and_never_shown(start: Callable[..., RedisServerProcess
         assert "refuses the user name or the password" in error.message
 
 
+def test_a_password_for_a_server_that_has_none_is_told_so(start: Callable[..., RedisServerProcess]) -> None:
+    """As after a move from a store that had one: the variable still holds it."""
+    error = _error(start().url.replace("://", f"://:{QUOTED}@"))
+    assert ("has no password" in error.message, "unset HOLDFAST_STORE_PASSWORD" in error.hint) == (True, True)
+
+
 def test_a_server_that_repeats_the_password_does_not_get_it_shown() -> None:
     """Some repeat what they do not understand."""
     listener = socket.create_server(("127.0.0.1", 0))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 
 import pytest
 
-from holdfast.errors import JournalError
+from holdfast.errors import JournalError, StoreUnavailableError
 from holdfast.journal import open_reader
 from holdfast.journal.address import JournalAddress
 from holdfast.journal.protocol import StoreDurability
@@ -34,6 +35,15 @@ def server() -> Iterator[RedisServerProcess]:
 def _durability(url: str, *, accept_volatile: bool = False) -> StoreDurability:
     with closing(RedisJournal.open(JournalAddress(url, "r", accept_volatile=accept_volatile))) as journal:
         return journal.durability
+
+
+def _said_at_opening(server: RedisServerProcess) -> str:
+    """Return how a server that is away now says so; empty if it does not."""
+    try:
+        RedisJournal.open(JournalAddress(server.url, "r")).close()
+    except StoreUnavailableError as error:
+        return error.message
+    return ""
 
 
 def _user(server: RedisServerProcess, *rights: str) -> str:
@@ -124,9 +134,30 @@ def test_a_server_of_which_nothing_can_be_known_is_refused_unless_accepted(
 ) -> None:
     """Not knowing is no promise."""
     url = _user(server, "-config", "-info")
-    with pytest.raises(JournalError, match="cannot be known"):
+    with pytest.raises(JournalError, match="cannot be known") as refused:
         RedisJournal.open(JournalAddress(url, "r"))
+    assert "+info" in refused.value.hint
     assert _durability(url, accept_volatile=True).power_cut is None
+
+
+def test_a_server_that_still_loads_its_log_is_waited_for_and_not_called_volatile() -> None:
+    """Meanwhile it says that it keeps none. It looks at its clients after each thousand commands of the log."""
+    server = RedisServerProcess.start()
+    try:
+        with server.client() as client, client.pipeline(transaction=False) as commands:
+            for number in range(10_000):
+                commands.set("of others", number)
+            commands.execute()
+        server.kill()
+        server.settings |= {"key-load-delay": "200"}
+        with ThreadPoolExecutor(1) as pool:
+            # The server ends with the thread that starts it.
+            seen = pool.submit(eventually, lambda: "loads its data" in _said_at_opening(server), "it loads")
+            server.launch()
+            seen.result()
+        assert _said_at_opening(server) == ""
+    finally:
+        server.stop()
 
 
 def test_a_replica_is_read_but_not_written(server: RedisServerProcess) -> None:

@@ -192,6 +192,14 @@ def test_the_store_may_stand_before_the_command(tmp_path: Path) -> None:
     assert cli("--store").code == 2
 
 
+def test_an_option_that_names_no_store_is_refused(tmp_path: Path) -> None:
+    """As where it comes from a variable that nobody set: the runs would go into the file, unnoticed."""
+    cli = Cli.of(tmp_path / "p", writes("a"))
+    refused = cli("run", "--yes", "--store", "")
+    assert (refused.code, "names no store" in refused.err) == (2, True), refused
+    assert not (cli.here / ".holdfast").exists()
+
+
 @pytest.mark.parametrize("store", ["", "redis://:p%40ss-of-the-st0re@127.0.0.1:1/0"])
 def test_no_agent_gets_the_store_or_its_password_and_none_that_it_prints_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import Cli, eventually, writes
+from tests.support.command import COMMAND, Cli, eventually, writes
 from tests.support.postgres_server import PostgresServer
 from tests.support.redis_server import RedisServerProcess
 from tests.support.repositories import Project
@@ -54,6 +54,32 @@ def test_a_run_goes_on_when_its_server_was_killed_and_is_back(
     assert runner.wait() == DONE
     assert (trial.landed(), trial.attempts()) == (["a", "b", "c"], {"a": 1, "b": 1, "c": 1})
     assert trial.cli("doctor").code == DONE
+
+
+def test_who_follows_a_run_sees_each_event_once_although_the_server_was_killed(
+    trial: StoredTrial, server: ServerProcess
+) -> None:
+    """It waits for the server as the runner does, and says so."""
+    runner = trial.start()
+    with subprocess.Popen(
+        [*COMMAND, "status", "-f"],
+        cwd=trial.cli.here,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as follower:
+        assert follower.stdout is not None
+        assert follower.stderr is not None
+        earlier = [next(line for line in follower.stdout if "b: attempt 1 started" in line)]
+        server.kill()
+        assert "is shown again once the store answers" in follower.stderr.readline()
+        trial.go_on.release()
+        server.launch()
+        assert runner.wait() == DONE
+        shown = [*earlier, *follower.stdout]
+        assert follower.wait() == DONE, shown
+    landed = [line.split()[1] for line in shown if "landed as" in line]
+    assert landed == ["b:", "c:"]
 
 
 def test_a_run_waits_for_a_server_that_stands_still(trial: StoredTrial, server: ServerProcess) -> None:
@@ -170,13 +196,14 @@ def test_a_run_is_not_carried_on_where_its_landed_work_is_not(trial: StoredTrial
 def test_a_clone_that_steers_a_run_remembers_the_store_and_hides_its_folder(
     trial: StoredTrial, tmp_path: Path
 ) -> None:
-    """Like the clone where the run began. To look leaves no trace."""
+    """Like the clone where the run began. To look leaves no trace, and its own git settings are no news of the run."""
     runner = trial.start()
     trial.go_on.release()
     assert runner.wait() == DONE
     trial.cli.project.git("clone", "-q", str(trial.cli.here), str(tmp_path / "clone"))
     there = Cli(tmp_path / "clone")
     assert there.json("list")
+    assert "remote.origin" not in there("recap").out + there("doctor").out
     assert not (there.here / ".holdfast").exists()
     cleaned = there("clean", "--all", "--yes")
     assert ("worked in another clone" in cleaned.err, len(there.json("list"))) == (True, 1), cleaned
@@ -191,6 +218,31 @@ def test_two_repositories_do_not_see_each_other(trial: StoredTrial, tmp_path: Pa
     assert other("run", "--yes").code == DONE
     assert [run["id"] for run in other.json("list")] == [RUN]
     assert trial.cli.json("list") == []
+
+
+def test_two_repositories_under_one_name_are_told_apart(trial: StoredTrial, tmp_path: Path) -> None:
+    """Each would steer the other's runs. A clone is the same repository, also a shallow one, which needs such a name."""
+    trial.cli.project.git("config", "holdfast.repository", "ours")
+    runner = trial.start()
+    trial.go_on.release()
+    assert runner.wait() == DONE
+    other = Cli.of(tmp_path / "other", writes("x"))
+    other.project.git("commit", "--amend", "-q", "-m", "Another beginning")
+    other.project.git("reflog", "expire", "--expire=now", "--all")
+    other.project.git("prune", "--expire=now")
+    other.project.git("config", "holdfast.repository", "ours")
+    backup = tmp_path / "runs.db"
+    assert trial.cli("backup", str(backup)).code == DONE
+    for command in (("run", "--yes"), ("retry", "a"), ("rebuild", "--yes"), ("restore", str(backup))):
+        refused = other(*command)
+        assert (refused.code, "of another repository" in refused.err) == (BAD_INPUT, True), refused
+    assert not (other.here / ".holdfast/store.json").exists()
+    for depth in ((), ("--depth=1",)):
+        there = Cli(tmp_path / f"clone{len(depth)}")
+        trial.cli.project.git("clone", "-q", *depth, f"file://{trial.cli.here}", str(there.here))
+        there.project.git("config", "holdfast.repository", "ours")
+        cleaned = there("clean", "--all", "--yes")
+        assert "worked in another clone" in cleaned.err, cleaned
 
 
 def test_no_password_is_kept_or_shown(trial: StoredTrial) -> None:

@@ -1,6 +1,7 @@
 """Redis and Valkey servers of the tests' own: each on a port and in a folder of its own, ended with the test process.
 
-They keep an append-only file that is synced at each write, unless a test says otherwise.
+They keep an append-only file that is synced at each write, unless a test says otherwise. A replica gets its copy at once: by itself
+a server waits five seconds for others that want one, too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import redis
 
 from tests.support.servers import NotInstalledError
 
-_DURABLE = {"appendonly": "yes", "appendfsync": "always", "save": ""}
+_DURABLE = {"appendonly": "yes", "appendfsync": "always", "save": "", "repl-diskless-sync-delay": "0"}
 _DEADLINE_S = 30.0
 QUOTES = '""'
 # The kernel kills the server when the process that started it dies, however it dies.

@@ -283,3 +283,10 @@ def test_a_narrow_table_tells_the_rest_of_a_row_below_it() -> None:
     assert heading == ["  TASK   STATUS", "    WHY"]
     assert first == ["  login  failed", "    unsaved 2 files", "    it was cut short", "    by a kill"]
     assert second == ["  mail   landed", "    landed"]
+
+
+def test_colours_of_a_tool_are_left_out_and_other_controls_are_not() -> None:
+    """A colour says nothing to a reader; what else would steer a terminal must be seen to be there."""
+    said = "\x1b[1;31mE\x1b[0m\x1b[K failed\x1b[2J"
+    assert one_line(said) == "E failed�[2J"
+    assert block(said, "") == ["E failed�[2J"]

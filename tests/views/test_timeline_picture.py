@@ -110,3 +110,11 @@ def test_a_moment_of_the_run_goes_through_all_lanes() -> None:
     mark = TimelineMark(at=5.0, seq=7, kind="amendment", label="the plan was amended")
     view = Timeline(begin=0.0, end=9.0, lanes=(), bands=(), marks=(mark,))
     assert "<title>the plan was amended</title></line>" in timeline_picture(view).text
+
+
+def test_a_time_at_the_right_end_is_within_the_picture() -> None:
+    """There it stands before its line; elsewhere behind it."""
+    picture = timeline_picture(_view(_bar(0.0, 600.0), end=600.0)).text
+    times = {time: anchor for anchor, time in re.findall(r'text-anchor="(\w+)"[^>]*>(\d\d:\d\d)<', picture)}
+    assert times["00:10"] == "end"
+    assert times["00:05"] == "start"

@@ -47,6 +47,10 @@ class Terminal:
             line.rstrip() for line in self._tmux("capture-pane", "-p", "-t", "0").split("\n")
         ).rstrip()
 
+    def drawn(self) -> str:
+        """Return what is on the screen with the escapes that give it its looks."""
+        return self._tmux("capture-pane", "-p", "-e", "-t", "0")
+
     def steady_screen(self) -> str:
         """Return what is on the screen, with the names of commits and ages replaced."""
         return _AGE.sub("N s ago", _COMMIT.sub("c" * 12, self.screen()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.watch.terminal import needs_tmux, terminal
 
 pytestmark = needs_tmux
 SCREENS = Path(__file__).parent / "screens"
+_LIGHT_GREYS = range(244, 256)
 _ASK = f"{sys.executable} -P -m holdfast report ask 'Postgres or SQLite?' --option Postgres --option SQLite"
 
 
@@ -176,6 +178,17 @@ def test_words_of_an_agent_are_text_and_nothing_else(tmp_path: Path) -> None:
         shown.shows("[red]title[/red]", "proved by git")
         shown.press("2")
         shown.shows("[bold]loud[/]", "end", "1 of 1 landed")
+
+
+def test_without_colour_a_failure_can_be_read(tmp_path: Path) -> None:
+    """What is left of a colour is a grey, which must not be as dark as what is behind it."""
+    cli = Cli.of(tmp_path / "p", fails("a"), limits={"attempts": 1})
+    cli("run", "--yes")
+    with terminal(cli.here, "watch", NO_COLOR="1") as shown:
+        shown.shows("✗ a")
+        before, _, _ = shown.drawn().partition("✗ a")
+        colours = re.findall(r"38;5;(\d+)", before.rpartition("\n")[2])
+    assert int(colours[-1]) in _LIGHT_GREYS
 
 
 def test_leaving_ends_only_the_view(tmp_path: Path) -> None:

@@ -314,3 +314,29 @@ def test_a_kept_token_is_the_same_after_a_restart(tmp_path: Path) -> None:
             tokens.append(server.token)
     assert tokens == [kept.read_text().strip()] * 2
     assert kept.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--tls-cert", "plan.json", "--tls-key", "plan.json"), "plan.json with plan.json is no certificate"),
+        (("--tls-cert", "gone.pem", "--tls-key", "gone.key"), "gone.pem with gone.key is no certificate"),
+        (("--host", "a.invalid", "--insecure"), "nobody can listen on a.invalid: "),
+    ],
+)
+def test_what_keeps_a_server_from_starting_is_named(
+    tmp_path: Path, options: tuple[str, ...], told: str
+) -> None:
+    """The words of a library name neither the file nor the option."""
+    cli = Cli.of(tmp_path / "p", writes("a"))
+    done = cli("serve", *options)
+    assert done.code == 2
+    assert told in done.err
+
+
+def test_a_port_that_somebody_has_is_named(server: DashboardProcess, tmp_path: Path) -> None:
+    """Another port is a way out."""
+    cli = Cli.of(tmp_path / "p", writes("a"))
+    done = cli("serve", "--port", str(server.port))
+    assert f"nobody can listen on 127.0.0.1, port {server.port}: Address already in use" in done.err
+    assert "give another --port" in done.err

@@ -91,6 +91,11 @@ def execute(words: Sequence[str]) -> int:
     leading = _leading_options(words)
     name, args = parse(words[len(leading) :])
     for given in (_parser("holdfast", _OF_EVERY_COMMAND).parse_args(leading), args):
+        if given.store == "":
+            raise HoldfastError(
+                f"{_STORE} names no store",
+                "was it to come from a variable that is empty? `--store sqlite` is the file in .holdfast",
+            )
         # For what this process starts, too, such as a runner that goes on alone.
         if given.store is not None:
             os.environ[STORE_VARIABLE] = given.store

@@ -31,7 +31,7 @@ from holdfast.runner.health import (
     fix_repository,
     fix_run,
     runs_missing_in_journal,
-    settings_since,
+    settings_since_here,
     unblock_git,
 )
 from holdfast.runner.sandbox import require_good_variables
@@ -226,7 +226,7 @@ def _git_settings(repo: Repository, opened: ReadOnlyRepo) -> Iterator[HealthFind
     """Tell what is new since the latest run began. It may be the user's own, so it is no error."""
     if listings := opened.runs():
         run = listings[-1].row.run
-        if found := settings_since(repo, opened.require_journal(), run):
+        if found := settings_since_here(repo, opened.require_journal(), run):
             yield HealthFinding("git settings", True, new_settings_sentence(run, found))
 
 

@@ -6,12 +6,15 @@ On a terminal it is drawn as `run` draws it. Leaving, with Ctrl-C, ends only the
 from __future__ import annotations
 
 import sys
+import time
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 
+from holdfast.cli.output import note
 from holdfast.core.event_codec import Recorded, encode_event
 from holdfast.core.state import RunState
+from holdfast.errors import StoreUnavailableError
 from holdfast.views.event_text import event_sentence, showable
 from holdfast.views.read_only_repo import ReadOnlyRepo
 from holdfast.views.terminal import supports_live_display, write_line
@@ -19,6 +22,8 @@ from holdfast.views.text import time_of_day
 
 _SHOWN_FIRST = 12
 """How many of the latest events are told to somebody who comes late."""
+_AGAIN_S = 0.5
+"""How long after a store did not answer it is asked again."""
 
 _Show = Callable[[Sequence[Recorded], RunState], None]
 
@@ -30,17 +35,35 @@ def follow_run(opened: ReadOnlyRepo, run: str, args: Namespace) -> None:
     earlier = list(journal.events(run, upto=stored.last_seq))
     with _display(earlier, json=args.json) as show:
         show([] if args.json else earlier[-_SHOWN_FIRST:], stored.state())
-        seen = stored.last_seq
-        with closing(journal.follow(run, seen)) as followed:
-            for happened in followed:
-                over = opened.holder(run) is None
-                # Read once more after that was seen, so that the last ones are shown.
-                told = [*happened, *journal.events(run, after=_last(happened, seen))] if over else happened
-                if told:
-                    seen = _last(told, seen)
-                    show(told, journal.load(run).state())
-                if over:
-                    return
+        seen, is_away = stored.last_seq, False
+        while True:
+            try:
+                for told in _until_over(opened, run, seen):
+                    is_away = False
+                    if told:
+                        show(told, journal.load(run).state())
+                        seen = _last(told, seen)
+            except StoreUnavailableError as error:
+                if not is_away:
+                    note(f"{error.message}; the run goes on, and is shown again once the store answers")
+                is_away = True
+                time.sleep(_AGAIN_S)
+            else:
+                return
+
+
+def _until_over(opened: ReadOnlyRepo, run: str, seen: int) -> Iterator[list[Recorded]]:
+    """Yield what happens after an event until no runner holds the run. Raises StoreUnavailableError while its server is away."""
+    journal = opened.require_journal()
+    with closing(journal.follow(run, seen)) as followed:
+        for happened in followed:
+            seen = _last(happened, seen)
+            if opened.holder(run) is not None:
+                yield happened
+                continue
+            # Read once more after that was seen, so that the last ones are shown.
+            yield [*happened, *journal.events(run, after=seen)]
+            return
 
 
 def _last(happened: Sequence[Recorded], seen: int) -> int:

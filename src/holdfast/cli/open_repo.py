@@ -33,6 +33,7 @@ from holdfast.runner.store_choice import (
     is_unknown_here,
     remember_store,
     require_only_store,
+    require_same_repository,
 )
 from holdfast.views.read_only_repo import ReadOnlyRepo, no_run_yet
 
@@ -90,6 +91,8 @@ def open_repo(*, create: bool = False, start: Path | None = None) -> Iterator[Op
         raise no_run_yet()
     journal = open_journal(store)
     try:
+        if not isinstance(store, Path):
+            require_same_repository(repo, journal)
         if not create:
             _join(repo, store, journal)
         elif remember_store(repo.state_dir, store) and journal.durability is not None:

@@ -21,7 +21,7 @@ ARGUMENTS: Arguments = (
 
 
 def execute(args: Namespace) -> int:
-    """Replace the journal by one made from git. The old file is kept."""
+    """Replace the journal by one made from git. The old one is kept."""
     repo = Repository.open(Path.cwd())
     result = rebuild(
         repo,
@@ -43,7 +43,7 @@ def _ask(question: str, args: Namespace, *, evident: bool) -> bool:
 def _lines(repo: Repository, result: RebuildResult) -> Iterator[str]:
     yield f"Rebuilt from git: {result.why}."
     if result.kept:
-        yield f"The old file is kept as {result.kept}."
+        yield f"The old journal is kept as {result.kept}."
     if any(one.landed for one in result.runs):
         yield "What the run branches show counts as done: without a journal nobody can tell whether Holdfast put it there."
     for one in result.runs:

@@ -27,7 +27,7 @@ from holdfast.process.programs import has_ended, start_in_background
 from holdfast.repo.land_run import LandingConflictError
 from holdfast.runner.context import Observer
 from holdfast.runner.decisions.user_decisions import abandon
-from holdfast.runner.health import settings_since
+from holdfast.runner.health import settings_since_here
 from holdfast.runner.landing.result_landing import (
     LandingRequest,
     conflict_refusal,
@@ -154,7 +154,7 @@ def _run_in_foreground(opened: OpenRepo, run: str, options: RunOptions, args: Na
                 stored = _execute(opened, run, replace(options, accepts_base=True), observer)
             asked = False
     code = exit_code(stored, chosen=options.only is not None)
-    if found := settings_since(opened.repo, opened.journal, run):
+    if found := settings_since_here(opened.repo, opened.journal, run):
         note(new_settings_sentence(run, found))
     if args.land and stored.row.status is RunStatus.COMPLETED:
         say(land_now(opened, stored.row), args)

@@ -56,7 +56,7 @@ class RunStarted(Event, frozen=True):
     """A run exists, with plan, base and branch for good. `adopting` and `git_settings`: digests of what was there then.
 
     `check_base`: before the first agent starts, the plan's checks run on the base. `resolves`: its task begins with a
-    conflict at `land`.
+    conflict at `land`. `first_commit`: that of a repository whose id in a store is a name that its user chose.
     """
 
     run: Id
@@ -71,6 +71,7 @@ class RunStarted(Event, frozen=True):
     git_settings: tuple[str, ...] = ()
     check_base: bool = False
     resolves: LandingConflict | None = None
+    first_commit: ObjectName = ""
 
 
 class RunRestored(Event, frozen=True):

@@ -11,7 +11,8 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urls
 
 from holdfast.errors import HoldfastError
 
-_SECRET_OPTIONS = frozenset({"password", "sslpassword", "passwd"})
+_SECRET_OPTIONS = ("password", "passwd", "secret", "client_key", "server_key")
+"""How the names of options end whose values are secrets. The last three are those of newer clients of Postgres."""
 _HIDDEN = "***"
 _HOST = re.compile(r"(\[[^\]]*\]|[^:\[\]]*)(:\d*)?")
 
@@ -35,7 +36,7 @@ def without_password(url: str) -> str:
     """Return an address as it may be shown and stored. The user's name stays, the password goes."""
     parts = split_url(url)
     options = [
-        (name, _HIDDEN if _is_secret(name) else value)
+        (name, _HIDDEN if is_secret(name) else value)
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
     ]
     user, at, hosts = parts.netloc.rpartition("@")
@@ -48,15 +49,14 @@ def storable_url(url: str) -> str:
     """Return an address as it may be written down: without a password, which is asked for again elsewhere."""
     parts = split_url(with_password(url, ""))
     kept = [
-        (name, value)
-        for name, value in parse_qsl(parts.query, keep_blank_values=True)
-        if not _is_secret(name)
+        (name, value) for name, value in parse_qsl(parts.query, keep_blank_values=True) if not is_secret(name)
     ]
     return joined_url(parts._replace(query=urlencode(kept, safe="/*")))
 
 
-def _is_secret(option: str) -> bool:
-    return option.lower().endswith(tuple(_SECRET_OPTIONS))
+def is_secret(option: str) -> bool:
+    """Tell whether the value of an option of an address is a secret."""
+    return option.lower().endswith(_SECRET_OPTIONS)
 
 
 def password_of(url: str) -> str:
@@ -87,7 +87,9 @@ def split_url(url: str) -> SplitResult:
     if not parts.scheme or "://" not in url:
         raise HoldfastError("what was given is not the address of a store", _FORM)
     # A password with such a character ends too early, and the rest of it would be shown as a part of the address.
-    if parts.fragment or "@" in parts.path + parts.query:
+    # libpq ends it at the first @, and would look for a host of the rest.
+    login = parts.netloc.rpartition("@")[0]
+    if parts.fragment or "@" in login + parts.path + parts.query:
         raise HoldfastError(
             "the address of the store has an @ or a # at a place where none can be",
             "write %2F for /, %3F for ?, %23 for # and %40 for @ in a password",

@@ -9,7 +9,7 @@ from math import ceil
 from holdfast.errors import EventsLostError, JournalError, LeaseHeldError, LeaseLostError, RunExistsError
 from holdfast.journal.lease import Holder
 
-REBUILD = "the file is kept as it is; `holdfast rebuild` restores the state from git"
+REBUILD = "the journal is kept as it is; `holdfast rebuild` restores the state from git"
 _SHOWN_MAX = 200
 
 

@@ -8,6 +8,7 @@ What is asked is in `postgres.py`, what errors mean in `postgres_errors.py`.
 from __future__ import annotations
 
 import os
+import random
 import select
 import struct
 import time
@@ -17,11 +18,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from holdfast.errors import JournalError
-from holdfast.journal.address import JournalAddress, joined_url, split_url
+from holdfast.journal.address import JournalAddress, is_secret, joined_url, split_url
 from holdfast.journal.postgres_errors import (
     LOST_CONNECTION,
     OTHER_TYPE,
-    RETRIED_AT_ONCE,
+    RETRIED,
     Hiding,
     lost,
     no_connection,
@@ -43,7 +44,10 @@ CONNECT_S = 5
 ANSWER_S = 5.0
 """How long the server may be silent, while a connection is made and while an answer is awaited."""
 _STEP_S = 0.25
-_TRIES = 20
+_TRIES = 50
+_APART_S = 0.002
+_APART_MAX_S = 0.05
+"""How long to wait at the most before a statement is repeated: longer each time, and the first time not at all."""
 _DEFAULTS: Mapping[str, str | int] = {
     "connect_timeout": CONNECT_S,
     "fallback_application_name": "holdfast",
@@ -111,12 +115,8 @@ class PostgresTarget:
         refuse_long(self.name, self.schema)
         rest = "&".join(option for option in options if not option.startswith("schema="))
         self._parameters = self._understood(joined_url(parts._replace(query=rest)))
-        self.hidden = Hiding(
-            [
-                *(str(self._parameters.get(key) or "") for key in ("password", "sslpassword")),
-                os.environ.get("PGPASSWORD", ""),
-            ]
-        )
+        given = (str(value) for key, value in self._parameters.items() if is_secret(key))
+        self.hidden = Hiding([*given, os.environ.get("PGPASSWORD", "")])
 
     def connect(self, *, is_first: bool) -> psycopg.Connection[Any]:
         """Make a connection. Raises JournalError or StoreUnavailableError, in which no password is shown."""
@@ -211,7 +211,7 @@ class PostgresConnection:
         It is repeated where the server refused it because of another transaction, so that nothing of it was done. It is not
         repeated after a lost connection: it may have been done, and its answer would be taken for that of the second one.
         """
-        tries = _TRIES
+        tried = 0
         while True:
             try:
                 with self._lock:
@@ -220,8 +220,11 @@ class PostgresConnection:
             except QueryRefusedError as error:
                 if error.state in LOST_CONNECTION:
                     self.close()
-                if error.state not in RETRIED_AT_ONCE or (tries := tries - 1) == 0:
+                if error.state not in RETRIED or tried == _TRIES:
                     raise
+            # Several that meet must not go on meeting.
+            time.sleep(random.uniform(0, min(tried * _APART_S, _APART_MAX_S)))
+            tried += 1
 
     def _drop_if_ended(self) -> None:
         """Close a connection that the server ended since the last query, so that this one is sent on another."""

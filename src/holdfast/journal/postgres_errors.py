@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from holdfast.errors import JournalError, StoreUnavailableError
 from holdfast.journal.journal_errors import REBUILD
 
-RETRIED_AT_ONCE = frozenset({"40001", "40P01"})
+RETRIED = frozenset({"40001", "40P01"})
 """Two transactions met, and the server refused one of them: it is repeated."""
 MISSING_TABLES = frozenset({"42P01", "42883", "3F000"})
 """There are no tables or functions: nothing was ever written, or the server was emptied."""

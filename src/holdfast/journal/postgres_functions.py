@@ -11,9 +11,11 @@ refuses one of two that meet, and the journal calls again.
 from __future__ import annotations
 
 FUNCTIONS_1 = (
-    # The session may be one of a pooler, with any settings: they hold for this transaction only.
+    # The session may be one of a pooler, with any settings: they hold for this transaction only. Other users of the database
+    # may have made operators and functions that fit our types better than the server's own. They would run with our rights.
     """CREATE FUNCTION {s}.begin_write() RETURNS void LANGUAGE plpgsql AS $body$
     BEGIN
+      PERFORM set_config('search_path', 'pg_catalog, pg_temp', true);
       PERFORM set_config('lock_timeout', '4s', true);
       IF current_setting('synchronous_commit') = 'off' THEN
         PERFORM set_config('synchronous_commit', 'on', true);

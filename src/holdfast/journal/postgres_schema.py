@@ -46,8 +46,9 @@ MIGRATIONS: tuple[SchemaChange, ...] = (
 )
 """Applied in order, never edited: a change is a new entry."""
 
-RELATIONS = """SELECT coalesce(bool_or(c.relname = 'journal_versions'), false), count(c.oid),
-    coalesce(bool_or(c.relpersistence = 'u'), false), count(DISTINCT n.oid)
+# A name without a schema can be that of another user's function, if its types fit better: `count` takes any type.
+RELATIONS = """SELECT coalesce(bool_or(c.relname = 'journal_versions'), false), pg_catalog.count(c.oid),
+    coalesce(bool_or(c.relpersistence = 'u'), false), pg_catalog.count(DISTINCT n.oid)
   FROM pg_catalog.pg_namespace n LEFT JOIN pg_catalog.pg_class c
     ON c.relnamespace = n.oid AND c.relkind IN ('r', 'p', 'v', 'm', 'f') WHERE n.nspname = $1"""
 VERSION = "SELECT coalesce(max(version), 0) FROM {s}.journal_versions"
@@ -106,7 +107,7 @@ def migration(schema: str, version: int, migrations: Sequence[SchemaChange] = MI
             "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
             "SET LOCAL synchronous_commit = on",
             "SET LOCAL lock_timeout = '4s'",
-            f"SELECT pg_advisory_xact_lock({_LOCK})",
+            f"SELECT pg_catalog.pg_advisory_xact_lock({_LOCK})",
             _created(schema, quoted) if version == 0 else _unchanged(version).replace("{s}", quoted),
             *(statement.replace("{s}", quoted) for statement in (*steps, record)),
             "COMMIT",

@@ -177,8 +177,17 @@ class JournalReader(ABC):
             tasks = [decode_task_row(body) for body in stored.tasks]
             plan = decode_plan(stored.plan)
             first = decode_plan(stored.first_plan) if stored.first_plan else plan
+            self._require_in_plan(run, plan, [task.id for task in tasks])
             times = (listing.started_at, listing.updated_at)
             return StoredRun(listing.row, *times, listing.last_seq, plan, tasks, first)
+
+    def _require_in_plan(self, run: str, plan: Plan, names: Sequence[str]) -> None:
+        """Raise JournalError if a row is of a task that the plan does not have, or there are two of one."""
+        known = {task.id for _, task in plan.tasks()}
+        if not known.issuperset(names) or len(set(names)) < len(names):
+            raise JournalError(
+                f"{self.name}: run {run} has rows of tasks that are not in its plan, or two of one", REBUILD
+            )
 
     def events(self, run: str, *, after: int = 0, upto: int | None = None) -> Iterator[Recorded]:
         """Yield the run's events in order, numbered from 1, those after `after` up to and including `upto`.

@@ -27,18 +27,23 @@ local function is_over(epic)
     local there = type(epic) == 'string' and redis.pcall('GET', 'epic:' .. epic .. ':state')
     return type(there) == 'string' and over[parsed(there).status] == true
 end
-local function is_free(there, how)
+local function is_free(key, there, how)
     if not there then return true end
     if type(there) ~= 'string' then return false end
     local record = parsed(there)
     local mark = type(record.holdfast) == 'table' and record.holdfast.owner
     if mark == owner or (how == 'continued' and not mark) then return true end
-    return how ~= 'gone' and is_over(record.epicId)
+    if how == 'gone' then return false end
+    -- The files of a sprint name no epic: they are of whom the sprint is.
+    local sprint = not record.epicId and string.match(key, '^(sprint:.+:)files$')
+    local state = sprint and redis.pcall('GET', sprint .. 'state')
+    if type(state) == 'string' then return is_free(sprint .. 'state', state, how) end
+    return is_over(record.epicId)
 end
 local free = {}
 for place, key in ipairs(KEYS) do
     local how = ARGV[2 * place + 1]
-    free[place] = is_free(redis.pcall('GET', key), how)
+    free[place] = is_free(key, redis.pcall('GET', key), how)
     if not free[place] and how ~= 'gone' then return key end
 end
 if writes then

@@ -27,7 +27,8 @@ _TLS_OPTIONS = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "s
 _OPTIONS = {"prefix", "db", "sentinel_username", "sentinel_password", *_TLS_OPTIONS}
 _TLS_SCHEMES = {"rediss", "valkeys"}
 _WRONG_LOGIN = {"NOAUTH", "WRONGPASS"}
-_NO_LOGIN = re.compile("AUTH.* without any password|no password is set|invalid password", re.IGNORECASE)
+_NO_LOGIN = re.compile("no password is set|invalid password", re.IGNORECASE)
+_NEEDS_NO_LOGIN = re.compile("AUTH.* without any password", re.IGNORECASE)
 _CLUSTER = {"MOVED", "ASK", "CROSSSLOT"}
 _PASSING = {
     "READONLY",
@@ -50,6 +51,8 @@ _MESSAGES_MAX = 1000
 
 _OTHER_SHAPE = (TypeError, ValueError, AttributeError, LookupError, RecursionError)
 """What reading an answer raises if it is not of the shape that a Redis server gives."""
+
+_SOURCE_LINE = re.compile(r"_ssl\.c:\d+: | \(_ssl\.c:\d+\)")
 
 _DAMAGE = re.compile(
     r"attempt to .* script: |not an integer script: |equal or smaller than the target|must be strings or integers"
@@ -158,11 +161,13 @@ class RedisConnection:
     def call(self, *words: Word) -> Any:
         """Send one command and return the answer."""
         with self._lock, self._explained():
+            self._drop_if_ended()
             return self._connected().exchange(words)
 
     def run_script(self, script: str, keys: Sequence[str], values: Sequence[Word]) -> Any:
         """Run a script on the server. One that only reads is repeated if a connection of an earlier call was lost."""
         with self._lock, self._explained():
+            self._drop_if_ended()
             had_connection = self._socket is not None
             try:
                 return self._evaluate(script, keys, values)
@@ -207,6 +212,11 @@ class RedisConnection:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+    def _drop_if_ended(self) -> None:
+        """Close a connection that the server ended since the last answer: what comes unasked is its end, or nothing we know."""
+        if self._socket is not None and self._pid == os.getpid() and self._socket.can_read(0):
+            self.close()
 
     def _connected(self) -> RedisSocket:
         """Return the connection; after a fork, another one than that of the parent process."""
@@ -292,6 +302,11 @@ class RedisConnection:
                 f"{self.name} refuses the user name or the password: {text}",
                 "put the password into HOLDFAST_STORE_PASSWORD, and check the user in the address: redis://USER@host",
             )
+        if _NEEDS_NO_LOGIN.search(text):
+            return JournalError(
+                f"{self.name} has no password, and was given one",
+                "unset HOLDFAST_STORE_PASSWORD, or take the password out of the address",
+            )
         if code == "NOPERM":
             return CommandRefusedError(f"{self.name} does not permit it: {text}", self._rights())
         if code in _CLUSTER:
@@ -332,8 +347,8 @@ class RedisConnection:
 
 
 def _text_of(error: Exception) -> str:
-    """Return what an error says, without a number that tells nobody anything."""
-    return (isinstance(error, OSError) and error.strerror) or str(error)
+    """Return what an error says, without numbers that tell nobody anything."""
+    return _SOURCE_LINE.sub("", (isinstance(error, OSError) and error.strerror) or str(error))
 
 
 def is_cluster(name: str) -> JournalError:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from holdfast.errors import JournalError
+from holdfast.errors import JournalError, StoreUnavailableError
 from holdfast.journal.protocol import StoreDurability
 from holdfast.journal.redis_connection import CommandRefusedError, RedisConnection, is_cluster
 
@@ -37,7 +37,13 @@ class RedisServer:
             return cls(connection.name, _fields(info or b""), dict(zip(pairs[::2], pairs[1::2], strict=True)))
 
     def require_usable(self) -> None:
-        """Raise JournalError if no journal can be in this server, not even for reading."""
+        """Raise JournalError if no journal can be in this server, not even for reading; StoreUnavailableError while it starts."""
+        if self.info.get("loading") == "1":
+            # It also says now that it keeps no log: it does not write to the one that it reads.
+            raise StoreUnavailableError(
+                f"{self.name} takes nothing now: it loads its data",
+                "nothing is lost; run the command again when it has begun to answer",
+            )
         version = self.info.get("redis_version", "")
         first = version.partition(".")[0]
         if first.isdecimal() and int(first) < _OLDEST:
@@ -96,9 +102,11 @@ class RedisServer:
 def refuse_volatile(name: str, durability: StoreDurability) -> None:
     """Raise JournalError for a server that may forget what it acknowledged."""
     if durability.is_volatile:
-        raise JournalError(f"{name} is volatile. {durability.sentence}", _MAKE_DURABLE)
+        way_out = _MAKE_KNOWN if durability.server_killed is None else _MAKE_DURABLE
+        raise JournalError(f"{name} is volatile. {durability.sentence}", way_out)
 
 
+_MAKE_KNOWN = "give the user the rights +info and +config|get, or accept it with --accept-volatile"
 _MAKE_DURABLE = (
     "set `appendonly yes`, `appendfsync always` and `maxmemory-policy noeviction` in the server's configuration "
     "(now: redis-cli CONFIG SET NAME VALUE, then CONFIG REWRITE), or accept it with --accept-volatile"

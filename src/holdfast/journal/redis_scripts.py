@@ -169,6 +169,8 @@ if stored[1] ~= expected then
   if stored[2] == digest then return {'ok', tonumber(stored[1])} end
   return {'lost'}
 end
+-- Somebody may have removed the events alone, or a server that evicts keys: a new stream would begin with a gap.
+if redis.call('EXISTS', EVENTS) == 0 then return {'lost'} end
 local last = tonumber(expected)
 if tonumber(count) > 0 then
   redis.call('XADD', EVENTS, string.format('%.0f-0', last + 1), 'at', at, 'body', events)

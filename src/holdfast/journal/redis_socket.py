@@ -147,6 +147,8 @@ class RedisSocket:
             self._receive(missing)
             end = self._at + size
         body = self._received[self._at : end]
+        if not self._received.startswith(_END, end):
+            raise StrangeAnswerError(f"a value that is longer than {size} bytes")
         self._at = end + len(_END)
         return body
 

@@ -24,7 +24,7 @@ from holdfast.repo.repository import Repository
 from holdfast.runner.content_filters import accept_filters
 from holdfast.runner.decisions.amend import is_amended
 from holdfast.runner.session import RunOptions, RunSession, create_run, unfinished_run
-from holdfast.runner.store_choice import chosen_store, remember_store
+from holdfast.runner.store_choice import chosen_store, remember_store, require_same_repository
 from holdfast.views.plan_text import commands_of, notice_command
 
 AGENT_IF_NONE = "claude"
@@ -160,6 +160,7 @@ class LeadSession:
             self._journal.close()
         store = chosen_store(repo.state_dir, repo.id)
         self._journal = open_journal(store)
+        require_same_repository(repo, self._journal)
         remember_store(repo.state_dir, store)
         return self._journal
 

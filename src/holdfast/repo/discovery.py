@@ -128,12 +128,24 @@ def repository_id(found: RepositoryLocation) -> str:
                 "Use letters, digits, dots, hyphens and underscores, at most 64.",
             )
         return named
-    git = Git(found.common_dir)
-    if git.run("rev-parse", "--is-shallow-repository").strip() == b"true":
+    if not (commit := _first_commit(found)):
         raise RepositoryError(
             "This clone is shallow: its first commit, by which a store knows the repository, is not here.",
             f"`git fetch --unshallow` gets it; or `git config {_ID_KEY} NAME` in every clone names the repository.",
         )
+    return commit
+
+
+def first_commit_of_named(found: RepositoryLocation) -> str:
+    """Return the first commit of a repository whose id its user configured; empty if the clone is shallow, or nobody did."""
+    return _first_commit(found) if _ID_KEY in found.config.in_force else ""
+
+
+def _first_commit(found: RepositoryLocation) -> str:
+    """Return the first commit; empty in a shallow clone."""
+    git = Git(found.common_dir)
+    if git.run("rev-parse", "--is-shallow-repository").strip() == b"true":
+        return ""
     roots = git.run("rev-list", "--first-parent", "--max-parents=0", "HEAD", git_dir=found.git_dir)
     return decode_text(roots).split()[-1]
 

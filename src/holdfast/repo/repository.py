@@ -13,7 +13,13 @@ from pathlib import Path
 
 from holdfast.errors import RepositoryError
 from holdfast.paths import STATE_DIR, StateDir, is_of_state_dir
-from holdfast.repo.discovery import RepositoryLocation, find_repository, no_such_commit, repository_id
+from holdfast.repo.discovery import (
+    RepositoryLocation,
+    find_repository,
+    first_commit_of_named,
+    no_such_commit,
+    repository_id,
+)
 from holdfast.repo.files import write_durably
 from holdfast.repo.git import CommitIdentity, Git, GitResult, Setting, as_lines, decode_text, require_git
 from holdfast.repo.private_git_dir import PrivateGitDir, configured_filters
@@ -68,6 +74,10 @@ class Repository:
     def id(self) -> str:
         """Return the name that all clones of this repository share. Raises RepositoryError if it cannot be known."""
         return repository_id(self._found)
+
+    def first_commit_of_named(self) -> str:
+        """Return the first commit if the id is a name that the user chose, and the commit is here; else an empty string."""
+        return first_commit_of_named(self._found)
 
     def with_filters(self, accepted: Collection[Setting]) -> Repository:
         """Return the same repository, with these content filters of its configuration in use."""

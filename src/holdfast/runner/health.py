@@ -63,6 +63,13 @@ def settings_since(repo: Repository, journal: JournalReader, run: str) -> list[s
     return new_settings(repo, first.event.git_settings)
 
 
+def settings_since_here(repo: Repository, journal: JournalReader, run: str) -> list[str]:
+    """Return the same for people. Of a run in a server that began in another clone nobody can tell: that one has settings of its own."""
+    if journal.durability is not None and run not in recorded_runs(repo):
+        return []
+    return settings_since(repo, journal, run)
+
+
 def runs_missing_in_journal(repo: Repository, journal: JournalReader | None) -> list[str]:
     """Return the runs that git knows and the journal does not: it was lost, and something wrote a new one."""
     known = {listing.row.run for listing in journal.runs()} if journal is not None else set()

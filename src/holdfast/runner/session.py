@@ -122,6 +122,7 @@ def create_run(
         git_settings=settings_digests(repo),
         check_base=check_base,
         resolves=resolves,
+        first_commit=repo.first_commit_of_named() if journal.lease_s is not None else "",
     )
     with making_runs(repo.state_dir.runs_lock):
         while True:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
@@ -18,9 +19,14 @@ from holdfast.journal.address import JournalAddress, password_of, split_url, sto
 from holdfast.paths import StateDir
 from holdfast.repo.files import read_regular, write_durably
 
+if TYPE_CHECKING:
+    from holdfast.journal.protocol import JournalReader
+    from holdfast.repo.repository import Repository
+
 STORE_VARIABLE = "HOLDFAST_STORE"
 FLEET_VARIABLE = "HOLDFAST_FLEET"
 PASSWORD_VARIABLE = "HOLDFAST_STORE_PASSWORD"  # noqa: S105 - its name
+_POSTGRES_PASSWORD_VARIABLE = "PGPASSWORD"  # noqa: S105 - its name
 RECORDS_PASSWORD_VARIABLE = "HOLDFAST_CFN_PASSWORD"  # noqa: S105 - its name
 OF_STORES = frozenset({STORE_VARIABLE, PASSWORD_VARIABLE, RECORDS_PASSWORD_VARIABLE})
 """What no agent gets, whatever a plan asks for: who has it can write what became of every run."""
@@ -110,6 +116,25 @@ def require_only_store(state: StateDir, store: Store, *, has_runs: Callable[[Pat
         raise _second_store(used.url, str(store))
 
 
+def require_same_repository(repo: Repository, journal: JournalReader) -> None:
+    """Raise HoldfastError if the runs in a store are of another repository, to which its user gave the same name.
+
+    Each would be shown the other's runs, and steer them.
+    """
+    if not repo.first_commit_of_named():
+        return
+    from holdfast.core.events import RunStarted  # few repositories have such a name
+
+    for listing in journal.runs()[-1:]:
+        started = journal.first_event(listing.row.run).event
+        theirs = started.first_commit if isinstance(started, RunStarted) else ""
+        if theirs and not repo.exists(theirs):
+            raise HoldfastError(
+                f"{journal.name} has runs of another repository under the name {repo.id()}: it began with {theirs[:12]}",
+                "`git config holdfast.repository NAME` gives this one another name",
+            )
+
+
 def _second_store(before: str, now: str) -> NeedsDecisionError:
     return NeedsDecisionError(
         f"the runs of this repository are in {before}, not in {now}",
@@ -131,7 +156,8 @@ def store_passwords() -> tuple[str, ...]:
     """
     url = os.environ.get(STORE_VARIABLE, "")
     in_url = password_of(url) if "://" in url else ""
-    found = (in_url, *(os.environ.get(name, "") for name in (PASSWORD_VARIABLE, RECORDS_PASSWORD_VARIABLE)))
+    names = (PASSWORD_VARIABLE, RECORDS_PASSWORD_VARIABLE, _POSTGRES_PASSWORD_VARIABLE)
+    found = (in_url, *(os.environ.get(name, "") for name in names))
     spelled = dict.fromkeys(text for password in found for text in (password, quote(password, safe="")))
     return tuple(text for text in spelled if len(text) >= _PASSWORD_CHARS_MIN)
 

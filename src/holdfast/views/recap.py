@@ -19,7 +19,7 @@ from holdfast.reporting.estimates import RedoneWork, attempt_spans, redone_work
 from holdfast.reporting.needs_you import NeedOfTask
 from holdfast.reporting.spending import AgentSpending, Spending, spending_of
 from holdfast.reporting.timeline import LostTime, lost_time, timeline
-from holdfast.runner.health import settings_since
+from holdfast.runner.health import settings_since_here
 from holdfast.runner.recovery.facts import gather_facts
 from holdfast.views.current_status import current_status
 from holdfast.views.read_only_repo import ReadOnlyRepo
@@ -73,7 +73,7 @@ def recap_of(repo: Repository, opened: ReadOnlyRepo, run: str) -> Recap:
     journal = opened.require_journal()
     stored = journal.load(run)
     state, recorded = stored.state(), list(journal.events(run))
-    facts, new = gather_facts(repo, state, recorded, {}), settings_since(repo, journal, run)
+    facts, new = gather_facts(repo, state, recorded, {}), settings_since_here(repo, journal, run)
     return recap_view(current_status(opened, run), state, recorded, facts, new, time.time())
 
 

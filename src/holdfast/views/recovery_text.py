@@ -82,7 +82,7 @@ def choice_lines(choices: Sequence[RecoveryChoice], width: int) -> list[str]:
 
 def _choices(run: str, options: str, failed: Sequence[str]) -> Iterator[RecoveryChoice]:
     which = one_line(", ".join(failed), 60) or "none has failed"
-    yield RecoveryChoice("r", "resume: continue as shown above", f"holdfast resume {run}{options}")
+    yield RecoveryChoice("r", "resume: continue as shown", f"holdfast resume {run}{options}")
     yield RecoveryChoice("f", f"restart failed only: {which}", f"holdfast resume {run} --failed-only")
     yield RecoveryChoice("i", "inspect (dry run): look closer, run nothing", f"holdfast inspect {run}")
     yield RecoveryChoice("a", "abandon it; branch and snapshots stay", f"holdfast abandon {run}")

@@ -395,12 +395,24 @@ def _waiting_until(state: RunState, row: TaskRow) -> str | None:
 
 
 def _waiting_for(state: RunState, row: TaskRow, now: float) -> str | None:
-    """Return what a task waits for whose provider may be tried again: another task's agent does that first."""
+    """Return what a task waits for whose stage starts nothing new, or whose provider may be tried again by another task."""
+    if (
+        row.status is TaskStatus.PENDING
+        and state.needs_met(row)
+        and _is_stopped(state, state.stage_of[row.id])
+    ):
+        return "a decision about what failed in its stage"
     parked = state.row.parked.get(row.latest.provider)
     if parked is None or row.status is not TaskStatus.WAITING_LIMIT or parked.until > now:
         return None
     probe = probe_of(state, row.latest.provider)
     return f"the try of {probe}" if probe else "its next try, which is due"
+
+
+def _is_stopped(state: RunState, stage: str) -> bool:
+    """Tell whether an abandoned task keeps the other tasks of its stage from starting."""
+    is_open = state.stage(stage).status is StageStatus.RUNNING
+    return is_open and state.abandoned[stage] > 0 and not state.plan.limits.keep_going
 
 
 def _standing(row: TaskRow, need: NeedOfTask | None) -> str:

@@ -18,6 +18,8 @@ _UNSEEN = frozenset(
 )
 """Characters that count as printable, and of which nothing is seen: fillers, blanks and variants of others."""
 _COLOUR = re.compile(r"(\x1b\[[0-9;]*m)")
+_STYLING = re.compile(r"\x1b\[[0-9;:]*[mK]")
+"""A colour, or the order to empty the rest of a line that tools print beside it."""
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
@@ -103,7 +105,7 @@ def paragraph(text: str, width: int, indent: str = "  ") -> list[str]:
 
 def one_line(text: str, width: int = 100) -> str:
     """Return a text of an agent or a tool as one bounded line, without characters that could control a terminal."""
-    flat = " ".join(text.split())
+    flat = " ".join(_STYLING.sub("", text).split())
     safe = "".join(c if c.isprintable() else "�" for c in flat)
     return _cut(safe, width)
 
@@ -141,7 +143,7 @@ def wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
 
 def block(text: str, indent: str) -> list[str]:
     """Return a text of several lines, indented, without characters that could control a terminal."""
-    lines = text.rstrip().splitlines()
+    lines = _STYLING.sub("", text).rstrip().splitlines()
     return [indent + "".join(c if c.isprintable() or c == "\t" else "�" for c in line) for line in lines]
 
 

@@ -224,11 +224,13 @@ def _axis(scale: _Scale, bottom: int) -> Iterator[Html]:
             if x - before < _TICK_SPACE:
                 continue
             when = datetime.fromtimestamp(at, UTC)
-            today = f"{when.day} {when:%b}"
+            today, words = f"{when.day} {when:%b}", f"{when:%H:%M:%S}" if at % 60 else f"{when:%H:%M}"
+            # At the right end there is no room after the line.
+            anchor = "end" if x + len(words) * _CHAR_WIDTH > WIDTH else "start"
             yield element("line", x1=x, x2=x, y1=_AXIS - 4, y2=bottom, class_="grid")
             if today != day:
-                yield element("text", today, x=x, y=12, class_="day")
-            yield element("text", f"{when:%H:%M:%S}" if at % 60 else f"{when:%H:%M}", x=x, y=26)
+                yield element("text", today, x=x, y=12, class_="day", text_anchor=anchor)
+            yield element("text", words, x=x, y=26, text_anchor=anchor)
             before, day = x, today
 
 

@@ -18,6 +18,7 @@ from textual.widgets.option_list import Option
 
 from holdfast.views.actions import ActionField, ActionView
 from holdfast.views.text import one_line
+from holdfast.watch.run_text import RED, YELLOW
 
 _HOW = "enter: do it   tab: next field   escape: nothing"
 _CANCEL = Binding("escape", "dismiss(None)", "cancel")
@@ -46,7 +47,7 @@ class ActionChoice(ModalScreen[ActionView | None]):
 
 def _choice(action: ActionView) -> Text:
     label = f"{action.label}{f' ({action.task})' if action.task else ''}"
-    return Text.assemble((f"{label:<28} ", "red" if action.danger else "bold"), (action.command, "dim"))
+    return Text.assemble((f"{label:<28} ", RED if action.danger else "bold"), (action.command, "dim"))
 
 
 class ActionForm(ModalScreen[dict[str, str] | None]):
@@ -66,7 +67,7 @@ class ActionForm(ModalScreen[dict[str, str] | None]):
             yield Static(Text(f"{action.label}{f' {action.task}' if action.task else ''}", style="bold"))
             yield Static(Text(action.command, style="dim"))
             if action.confirm:
-                yield Static(Text(action.confirm, style="yellow"))
+                yield Static(Text(action.confirm, style=YELLOW))
             for field in action.fields:
                 yield from _widgets(field)
             yield Static(Text("" if action.fields else _HOW), id="how")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import work
@@ -24,13 +24,15 @@ from holdfast.views.actions import ActionView, argv_of, run_actions, task_action
 from holdfast.views.command_answer import command_answer, own_argv
 from holdfast.watch.action_screens import ActionChoice, ActionForm, KeyList
 from holdfast.watch.run_feed import RunFeed, ShownRun
-from holdfast.watch.run_text import inbox_line, run_lines, task_lines
-from holdfast.watch.shown_log import ShownLog
+from holdfast.watch.run_text import CYAN, GREEN, RED, inbox_line, run_lines, task_lines
 from holdfast.watch.task_tree import TaskTree
+
+if TYPE_CHECKING:
+    from holdfast.watch.shown_log import ShownLog
 
 _COMMAND_S = 180.0
 _OUTPUT_BYTES_MAX = 8 * 2**20
-_TICK_S = 1.0
+_TICK_S = 2.0
 _LOG_S = 0.5
 _LOG_LINES_MAX = 5000
 _PANES: dict[str, tuple[str, ...]] = {
@@ -50,10 +52,10 @@ _KEYS = {
     "t": ("retry", "retry"),
     "x": ("skip", "skip"),
     "h": ("take", "take"),
-    "b": ("give", "give"),
+    "b": ("give", ""),
     "l": ("land", "land"),
 }
-"""The keys of steering commands: the action, and its word in the footer."""
+"""The keys of steering commands: the action, and its word in the footer, which has no room for all in 80 columns."""
 
 
 class WatchApp(App[None]):
@@ -65,8 +67,8 @@ class WatchApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "keys", "keys", key_display="?"),
         Binding("q", "quit", "quit"),
-        Binding("full_stop", "choose", "all", key_display="."),
-        *(Binding(key, f"steer('{name}')", word) for key, (name, word) in _KEYS.items()),
+        Binding("full_stop", "choose", "do", key_display="."),
+        *(Binding(key, f"steer('{name}')", word, show=bool(word)) for key, (name, word) in _KEYS.items()),
         *(Binding(str(number), f"pane('{name}')", show=False) for number, name in enumerate(_PANES, 1)),
         Binding("j", "move(1)", show=False),
         Binding("k", "move(-1)", show=False),
@@ -78,6 +80,9 @@ class WatchApp(App[None]):
         self._checkout, self._run_id = checkout, run
         self._now: ShownRun | None = None
         self._shown_log: ShownLog | None = None
+        self._header: tuple[Text, ...] = ()
+        self._lines: list[Text] = []
+        self._drawn = 0.0
         self._feed = RunFeed(checkout, run, lambda now: self.call_from_thread(self._take, now))
 
     def compose(self) -> ComposeResult:
@@ -109,32 +114,45 @@ class WatchApp(App[None]):
     def _take(self, now: ShownRun | HoldfastError) -> None:
         """Show how the run stands now. If that is not known, show what was known, and what is wrong."""
         if isinstance(now, HoldfastError):
-            self.query_one("#inbox", Static).update(Text(f"{now.message}; trying again", style="bold red"))
+            self.query_one("#inbox", Static).update(Text(f"{now.message}; trying again", style=f"bold {RED}"))
             return
         first, self._now = self._now is None, now
-        self._show_header()
-        self.query_one(TaskTree).show(now)
-        if first or self._pane == "now":
+        self._show_run(now)
+        if first:
             self._show_pane()
 
     def _tick(self) -> None:
         """Show times that pass although nothing happens."""
-        if self._now is not None and any(
-            task.status is TaskStatus.RUNNING for task in self._now.status.tasks
-        ):
-            self.query_one(TaskTree).show(self._now)
+        if self._now is None or time.monotonic() - self._drawn < _TICK_S:
+            return
+        if any(task.status is TaskStatus.RUNNING for task in self._now.status.tasks):
+            self._show_run(self._now)
 
-    def _show_header(self) -> None:
-        if self._now is not None:
-            width = max(self.size.width - 2, 20)
-            self.query_one("#inbox", Static).update(inbox_line(self._now.inbox, width))
-            self.query_one("#run", Static).update(Text("\n").join(run_lines(self._now, width)))
+    def _show_run(self, now: ShownRun) -> None:
+        self._drawn = time.monotonic()
+        self._show_header(now)
+        self.query_one(TaskTree).show(now)
+        if self._pane == "now":
+            self._show_task(now)
+
+    def _show_header(self, now: ShownRun) -> None:
+        """Show the header, if it says something else: its lines are laid out anew only if their number changes."""
+        width = max(self.size.width - 2, 20)
+        before, self._header = self._header, (inbox_line(now.inbox, width), *run_lines(now, width))
+        if now.status.run.held_by:
+            # A line that comes and goes, as the merge queue does, would move all that is below it.
+            self._header += (Text(),) * (len(before) - len(self._header))
+        if self._header != before:
+            inbox, *lines = self._header
+            self.query_one("#inbox", Static).update(inbox, layout=False)
+            run = self.query_one("#run", Static)
+            run.update(Text("\n").join(lines), layout=len(self._header) != len(before))
 
     def on_resize(self) -> None:
         """Fit the texts to the screen."""
-        self._show_header()
         if self._now is not None:
-            self.query_one(TaskTree).show(self._now)
+            self._header, self._lines = (), []
+            self.call_after_refresh(self._show_run, self._now)
 
     @property
     def _pane(self) -> str:
@@ -158,20 +176,34 @@ class WatchApp(App[None]):
             return
         pane.auto_scroll = self._pane == "log"
         pane.clear()
+        self._lines = []
         if self._pane == "log":
             self._begin_log(pane)
         elif words := _PANES[self._pane]:
             pane.write(Text("…", style="dim"))
             self._show_command(self._selected, self._pane, words)
-        elif self._selected:
-            for line in task_lines(self._now, self._selected, time.time()):
+        else:
+            self._show_task(self._now)
+
+    def _show_task(self, now: ShownRun) -> None:
+        """Show what is going on with the selected task, if that is something else than before."""
+        lines = list(task_lines(now, self._selected, time.time())) if self._selected else []
+        if lines != self._lines:
+            pane, self._lines = self.query_one("#pane", RichLog), lines
+            pane.clear()
+            for line in lines:
                 pane.write(line)
 
     def _begin_log(self, pane: RichLog) -> None:
         if self._now is None or not self._selected or not self._now.state.tasks[self._selected].attempt:
             pane.write(Text("nothing was printed yet", style="dim"))
             return
+        # Imported here because it knows the streams of all agents: the screen is there a tenth sooner.
+        from holdfast.watch.shown_log import ShownLog
+
         self._shown_log = ShownLog(self._checkout, self._now.state, self._selected)
+        if self._shown_log.is_empty:
+            pane.write(Text("nothing was printed yet", style="dim"))
         if self._shown_log.skipped:
             pane.write(Text(f"… {self._shown_log.skipped:,} bytes before this are left out", style="dim"))
         self._read_log()
@@ -186,7 +218,7 @@ class WatchApp(App[None]):
             return
         pane = self.query_one("#pane", RichLog)
         for line in self._shown_log.new_lines():
-            pane.write(Text(line, style="red" if line.startswith("! ") else ""))
+            pane.write(Text(line, style=RED if line.startswith("! ") else ""))
 
     @work(thread=True, exclusive=True, group="pane")
     def _show_command(self, task: str, pane: str, words: tuple[str, ...]) -> None:
@@ -292,8 +324,8 @@ def _line_style(line: str) -> str:
         ("+++", "bold"),
         ("---", "bold"),
         ("diff ", "bold"),
-        ("@@", "cyan"),
-        ("+", "green"),
-        ("-", "red"),
+        ("@@", CYAN),
+        ("+", GREEN),
+        ("-", RED),
     )
     return next((style for beginning, style in styles if line.startswith(beginning)), "")

@@ -21,25 +21,27 @@ from holdfast.views.text import block, count, duration, one_line, percent, short
 from holdfast.watch.run_feed import ShownRun
 
 NAME_MAX = 26
+RED, YELLOW, GREEN, CYAN = "#ff8a80", "#ffd54f", "#81c784", "#4dd0e1"
+"""So light that they can be read as greys, too: that is what is left of them with NO_COLOR."""
 _BAR = 16
 _SIGNS: dict[TaskStatus, tuple[str, str, str]] = {
     TaskStatus.PENDING: ("·", "waits", "dim"),
-    TaskStatus.RUNNING: ("●", "at work", "cyan"),
-    TaskStatus.WAITING_LIMIT: ("◷", "waits for a limit", "yellow"),
-    TaskStatus.VERIFYING: ("◐", "checked", "cyan"),
-    TaskStatus.VERIFIED: ("◑", "to land", "cyan"),
-    TaskStatus.MERGING: ("⇡", "landing", "cyan"),
-    TaskStatus.COMPLETED: ("✓", "landed", "green"),
-    TaskStatus.FAILED: ("✗", "failed", "red"),
-    TaskStatus.BLOCKED: ("‖", "needs you", "yellow"),
-    TaskStatus.ABANDONED: ("✗", "abandoned", "red"),
+    TaskStatus.RUNNING: ("●", "at work", CYAN),
+    TaskStatus.WAITING_LIMIT: ("◷", "waits for a limit", YELLOW),
+    TaskStatus.VERIFYING: ("◐", "checked", CYAN),
+    TaskStatus.VERIFIED: ("◑", "to land", CYAN),
+    TaskStatus.MERGING: ("⇡", "landing", CYAN),
+    TaskStatus.COMPLETED: ("✓", "landed", GREEN),
+    TaskStatus.FAILED: ("✗", "failed", RED),
+    TaskStatus.BLOCKED: ("‖", "needs you", YELLOW),
+    TaskStatus.ABANDONED: ("✗", "abandoned", RED),
     TaskStatus.SKIPPED: ("-", "skipped", "dim"),
 }
 _RUN_STYLES = {
-    RunStatus.COMPLETED: "green",
-    RunStatus.RUNNING: "cyan",
-    RunStatus.INTERRUPTED: "bold red",
-    RunStatus.BLOCKED: "bold yellow",
+    RunStatus.COMPLETED: GREEN,
+    RunStatus.RUNNING: CYAN,
+    RunStatus.INTERRUPTED: f"bold {RED}",
+    RunStatus.BLOCKED: f"bold {YELLOW}",
 }
 
 
@@ -48,8 +50,9 @@ def inbox_line(inbox: tuple[InboxItem, ...], width: int) -> Text:
     if not inbox:
         return Text("nothing needs you", style="dim")
     first = inbox[0]
-    words = f"Needs you ({len(inbox)}, {when(first.since)}): {first.task or first.run} {first.words}"
-    return Text(one_line(words, width), style="bold yellow")
+    about = " ".join(filter(None, (first.task, first.words)))
+    words = f"Needs you ({len(inbox)}, {when(first.since)}): {about}"
+    return Text(one_line(words, width), style=f"bold {YELLOW}")
 
 
 def run_lines(now: ShownRun, width: int) -> Iterator[Text]:
@@ -58,7 +61,7 @@ def run_lines(now: ShownRun, width: int) -> Iterator[Text]:
     yield Text(one_line(f"{view.run.id}  {view.run.goal}", width), style="bold")
     yield _standing(view, width)
     if detail := now.problem or view.run.detail:
-        style = "yellow" if view.run.status is not RunStatus.COMPLETED else "dim"
+        style = YELLOW if view.run.status is not RunStatus.COMPLETED else "dim"
         yield Text(one_line(with_local_times(with_run_numbers(detail)), width), style=style)
     if waiting := [place for place in view.merge_queue if place.status is not QueuePlace.MERGED]:
         queue = ", ".join(f"{place.task} {place.status}" for place in waiting)
@@ -67,14 +70,14 @@ def run_lines(now: ShownRun, width: int) -> Iterator[Text]:
 
 def _standing(view: StatusView, width: int) -> Text:
     run, metrics = view.run, view.metrics
-    line = Text(ending_label(run.status, run.ending), style=_RUN_STYLES.get(run.status, "yellow"))
+    line = Text(ending_label(run.status, run.ending), style=_RUN_STYLES.get(run.status, YELLOW))
     if run.ending in INTERRUPTED:
-        line.append(": press r to resume", style="bold red")
+        line.append(": press r to resume", style=f"bold {RED}")
     line.append("  ")
-    line.append_text(progress_bar(metrics.completed / metrics.tasks if metrics.tasks else 0.0, _BAR, "green"))
+    line.append_text(progress_bar(metrics.completed / metrics.tasks if metrics.tasks else 0.0, _BAR, GREEN))
     line.append(f" {metrics.completed} of {metrics.tasks} landed")
     if metrics.failed:
-        line.append(f", {metrics.failed} failed", style="red")
+        line.append(f", {metrics.failed} failed", style=RED)
     working = sum(task.status is TaskStatus.RUNNING for task in view.tasks)
     line.append(f", {count(working, 'agent')} at work" if working else "")
     if used := used_words(metrics.tokens or 0, metrics.cost_usd or 0.0):
@@ -88,9 +91,9 @@ def stage_label(stage: StageView) -> Text:
     text = Text(stage.id, style="bold")
     text.append(f"  {stage.completed}/{stage.tasks} landed", style="dim")
     if stage.failed:
-        text.append(f", {stage.failed} failed", style="red")
+        text.append(f", {stage.failed} failed", style=RED)
     if stage.error:
-        text.append(f"  {one_line(stage.error)}", style="yellow")
+        text.append(f"  {one_line(stage.error)}", style=YELLOW)
     return text
 
 
@@ -126,9 +129,9 @@ def task_lines(now: ShownRun, name: str, at: float) -> Iterator[Text]:
     standing.append(f" as {view.merge_commit[:12]}, proved by git" if view.merge_commit else "")
     yield standing
     if view.error:
-        yield from _paragraph(view.error, "yellow")
+        yield from _paragraph(view.error, YELLOW)
     if view.question:
-        yield from _paragraph(f"asks: {view.question}", "bold yellow")
+        yield from _paragraph(f"asks: {view.question}", f"bold {YELLOW}")
         yield from (Text(f"  {number}  {one_line(option)}") for number, option in enumerate(view.options, 1))
     if view.activity:
         yield Text(f"now: {one_line(view.activity, 200)}")
@@ -142,7 +145,7 @@ def task_lines(now: ShownRun, name: str, at: float) -> Iterator[Text]:
     if spec.needs:
         yield Text(one_line(f"needs {', '.join(spec.needs)}", 300), style="dim")
     for failure in row.failures:
-        yield Text(one_line(f"attempt {failure.attempt} failed: {failure.error}", 300), style="red")
+        yield Text(one_line(f"attempt {failure.attempt} failed: {failure.error}", 300), style=RED)
 
 
 def _paragraph(text: str, style: str) -> Iterator[Text]:

@@ -34,7 +34,7 @@ class ShownLog:
         )
         end = self._fleet.output(self.key, 0, 1).end
         self._seen = max(0, end - _FIRST_BYTES)
-        self.skipped = self._seen
+        self.skipped, self.is_empty = self._seen, not end
 
     def new_lines(self) -> Iterator[str]:
         """Yield what was printed since the last call, at most a piece of it. What is not kept any more is left out."""

@@ -9,6 +9,8 @@ from rich.text import Text
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
+from holdfast.core.status import TaskStatus
+from holdfast.views.status import TaskView
 from holdfast.watch.run_feed import ShownRun
 from holdfast.watch.run_text import NAME_MAX, stage_label, task_label
 
@@ -26,6 +28,7 @@ class TaskTree(Tree[str]):
         self._plan = ""
         self._stages: dict[str, TreeNode[str]] = {}
         self._tasks: dict[str, TreeNode[str]] = {}
+        self._shown: dict[str, tuple[TaskView, int, int]] = {}
 
     @property
     def selected_task(self) -> str:
@@ -44,8 +47,12 @@ class TaskTree(Tree[str]):
             NAME_MAX, max((len(task.id) for task in now.status.tasks), default=1), max(width // 3, 8)
         )
         for task in now.status.tasks:
-            label = task_label(task, now.state.tasks[task.id], name_width, width, at)
-            _set(self._tasks[task.id], label)
+            shown = (task, name_width, width)
+            # A working task gets older although nothing happens. To compare the others is cheaper than to word them.
+            if task.status is TaskStatus.RUNNING or self._shown.get(task.id) != shown:
+                self._shown[task.id] = shown
+                label = task_label(task, now.state.tasks[task.id], name_width, width, at)
+                _set(self._tasks[task.id], label)
 
     def select_next(self, wanted: Sequence[str]) -> None:
         """Move to the next of these tasks after the one under the cursor."""
@@ -59,7 +66,7 @@ class TaskTree(Tree[str]):
         before = self.selected_task
         self.clear()
         self._plan = now.state.row.plan_hash
-        self._stages, self._tasks = {}, {}
+        self._stages, self._tasks, self._shown = {}, {}, {}
         for stage in now.state.plan.stages:
             node = self._stages[stage.id] = self.root.add(Text(stage.id), data="", expand=True)
             for task in stage.tasks:

@@ -47,6 +47,7 @@ def serve(settings: ServerSettings, announce: Callable[[Site, str], None]) -> No
     Raises HoldfastError if it may not, or cannot, listen there.
     """
     require_safe(settings)
+    require_certificate(settings)
     repositories = ServedRepositories(settings.folders)
     token = kept_token(settings.token_file) if settings.token_file else secrets.token_urlsafe(_TOKEN_BYTES)
     listening = listen(settings.host, settings.port)
@@ -88,10 +89,25 @@ def require_safe(settings: ServerSettings) -> None:
     )
 
 
+def require_certificate(settings: ServerSettings) -> None:
+    """Raise HoldfastError if the certificate that was given cannot be used."""
+    if settings.certificate is None:
+        return
+    import ssl  # Imported here because most servers have no certificate.
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.certificate, settings.key)
+    except OSError as error:
+        raise HoldfastError(
+            f"{settings.certificate} with {settings.key} is no certificate for HTTPS: {error.strerror}",
+            "name the PEM file of a certificate, and that of its key",
+        ) from error
+
+
 def listen(host: str, port: int | None) -> socket.socket:
     """Return a socket that listens. Without a port the usual one is tried first, then any."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    refused: Exception | None = None
+    refused = ""
     for number in (USUAL_PORT, 0) if port is None else (port,):
         found = socket.socket(family, socket.SOCK_STREAM)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -99,13 +115,12 @@ def listen(host: str, port: int | None) -> socket.socket:
             found.bind((host, number))
         except (OSError, OverflowError) as error:
             found.close()
-            refused = error
+            refused = str(getattr(error, "strerror", None) or error)
         else:
             found.listen(128)
             return found
-    raise HoldfastError(
-        f"nobody can listen on {host}, port {port}: {refused}", "give another --port or --host"
-    )
+    where = host if port is None else f"{host}, port {port}"
+    raise HoldfastError(f"nobody can listen on {where}: {refused}", "give another --port or --host")
 
 
 def kept_token(path: Path) -> str:

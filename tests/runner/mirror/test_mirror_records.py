@@ -179,12 +179,17 @@ def test_records_of_somebody_elses_work_are_never_written_over(
 
 
 def test_records_of_an_epic_that_is_over_make_room(server: RedisServerProcess, tmp_path: Path) -> None:
-    """Otherwise one server could serve a name only once."""
+    """Otherwise one server could serve a name only once. The files of a sprint name no epic, and go with their sprint."""
     _put(server, "epic:shop:state", {"epicId": "shop", "status": "completed"})
     _put(server, "sprint:a:state", {"sprintId": "a", "epicId": "shop", "status": "completed"})
+    _put(server, "sprint:a:files", {"filesWritten": [{"path": "shop.ts", "completed": True}]})
     cli = _stopped(tmp_path / "p", writes("a"))
     assert cli("mirror", "cfn", "--to", server.url).code == DONE
-    assert _records(server)["sprint:a:state"]["epicId"] == RUN
+    found = _records(server)
+    assert found["sprint:a:state"]["epicId"] == RUN
+    assert found["sprint:a:files"]["filesWritten"] == [
+        {"path": "a.txt", "completed": True, "confidence": None}
+    ]
 
 
 def test_two_repositories_with_a_run_of_the_same_name_do_not_mix(

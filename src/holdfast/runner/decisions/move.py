@@ -20,7 +20,7 @@ from holdfast.journal.lease import Lease, making_runs
 from holdfast.journal.protocol import Journal, JournalReader
 from holdfast.journal.transfer import copy_run
 from holdfast.repo.repository import Repository
-from holdfast.runner.store_choice import Store, remember_store
+from holdfast.runner.store_choice import Store, remember_store, require_same_repository
 
 
 class MovedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +44,7 @@ def move_runs(
         closing(open_journal(source)) as old,
         closing(open_journal(target)) as new,
     ):
+        require_same_repository(repo, new)
         moved = [_move(old, new, run, leases[run], presets) for run in runs]
         if not old.runs():
             remember_store(repo.state_dir, target)
@@ -59,6 +60,7 @@ def restore_runs(repo: Repository, backup: Path, store: Store) -> list[MovedRun]
         raise HoldfastError(f"there is no file {backup}", "`holdfast backup FILE` writes one")
     repo.prepare_state_dir()
     with closing(open_reader(backup)) as kept, closing(open_journal(store)) as journal:
+        require_same_repository(repo, journal)
         there = {listing.row.run: listing for listing in journal.runs()}
         lacking = [
             listing.row.run

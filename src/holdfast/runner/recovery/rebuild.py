@@ -51,7 +51,7 @@ from holdfast.repo.workspace import WorkspaceGoneError
 from holdfast.repo.workspaces import Workspaces
 from holdfast.runner.attempts.snapshots import take_torn_files
 from holdfast.runner.health import runs_missing_in_journal
-from holdfast.runner.store_choice import Store, remember_store
+from holdfast.runner.store_choice import Store, remember_store, require_same_repository
 
 Ask = Callable[[str, bool], bool]
 """Asks the user a question whose safe answer is no; the second argument tells whether git shows that it is yes."""
@@ -108,6 +108,7 @@ def _reason(repo: Repository, store: Store, *, replace: bool) -> str:
     if why := diagnose(store):
         return why
     with closing(open_reader(store)) as journal:
+        require_same_repository(repo, journal)
         if not replace:
             _refuse_sound(repo, journal)
         for run in map(_run_of, journal.runs()):

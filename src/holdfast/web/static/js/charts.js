@@ -1,8 +1,8 @@
 // Figures over time as lines, each with the same figures as a table.
-import { get, withQuery } from "./api.js";
-import { emptyBox, errorBox, loading } from "./dialogs.js";
-import { Scope, debounced, h, replace, svg } from "./dom.js";
+import { emptyBox } from "./dialogs.js";
+import { h, replace, svg } from "./dom.js";
 import { clock, compact, exactDuration, money } from "./format.js";
+import { PastView } from "./past_view.js";
 import { tickWords, ticks } from "./timeline_axis.js";
 
 const RELOAD_MS = 2000;
@@ -16,32 +16,13 @@ export function mountCharts(root, context) {
   return { update: (told) => view.update(told), end: () => view.scope.end() };
 }
 
-class ChartsView {
+class ChartsView extends PastView {
   constructor(root, context) {
-    this.root = root;
-    this.context = context;
-    this.scope = new Scope();
-    this.again = debounced(RELOAD_MS, () => this.#load());
-    replace(root, loading("Adding up…"));
+    super(root, context, { name: "charts", words: "Adding up…", pauseMs: RELOAD_MS });
   }
 
-  update({ events }) {
-    const at = this.context.feed.past?.seq ?? null;
-    if (!this.begun || at !== this.at) {
-      this.begun = true;
-      this.at = at;
-      this.#load();
-    } else if (events.length && !at) this.again();
-  }
-
-  async #load() {
-    if (this.scope.signal.aborted) return;
-    try {
-      const answer = await get(withQuery(this.context.feed.path("charts"), { at: this.at }), this.scope.signal);
-      this.#draw(answer.series.filter((one) => one.points.length));
-    } catch (error) {
-      if (error.name !== "AbortError") replace(this.root, errorBox(error, () => this.#load()));
-    }
+  take(answer) {
+    this.#draw(answer.series.filter((one) => one.points.length));
   }
 
   #draw(series) {

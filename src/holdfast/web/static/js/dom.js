@@ -63,6 +63,13 @@ export function setText(node, text) {
   return node;
 }
 
+/** Mark a link of a row as the place that is shown, or not; where the row is wider than the screen, have it seen. */
+export function markCurrent(node, isCurrent) {
+  if (isCurrent === node.hasAttribute("aria-current")) return;
+  set(node, "aria-current", isCurrent ? "page" : null);
+  if (isCurrent) node.scrollIntoView({ block: "nearest", inline: "nearest" });
+}
+
 /** Show or hide an element. */
 export function show(node, visible) {
   if (node.hidden === visible) node.hidden = !visible;

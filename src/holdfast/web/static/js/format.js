@@ -5,6 +5,11 @@ const MINUTE = 60;
 const HOUR = 3600;
 const DAY = 86400;
 
+const STYLING = /\x1b\[[0-9;:]*[mK]/g;
+
+/** Return what a program printed without its colours. */
+export const withoutColours = (text) => text.replace(STYLING, "");
+
 /** Return a span of seconds in its two largest units: `4 s`, `3 min`, `2 h 05 min`, `3 d 4 h`. */
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return "–";

@@ -1,6 +1,7 @@
 // What an agent says and does, turn by turn. It follows the end while one stays there, folds what tools print, never folds errors.
 import { Stream, withQuery } from "./api.js";
 import { Scope, h, replace, setText, show } from "./dom.js";
+import { withoutColours } from "./format.js";
 import { icon } from "./icons.js";
 
 const BOUND = 1500;
@@ -92,7 +93,7 @@ class LogView {
 
 function entryRow(entry, all) {
   const kind = h("span", { class: "visually-hidden" }, `${KINDS[entry.kind] ?? entry.kind}: `);
-  const text = entry.text ? h("span", { class: "log-text" }, entry.text) : entry.kind === "error" ? h("span", { class: "log-text" }, "The tool failed") : null;
+  const text = entry.text ? h("span", { class: "log-text" }, withoutColours(entry.text)) : entry.kind === "error" ? h("span", { class: "log-text" }, "The tool failed") : null;
   const body = h("div", { class: "log-body" }, kind, text, detail(entry, all));
   return h("li", { class: "log-entry", data: { kind: entry.kind } }, icon(ICONS[entry.kind] ?? "minus"), body);
 }
@@ -100,8 +101,9 @@ function entryRow(entry, all) {
 /** The lines below an entry. What is long is folded; an error never is. */
 function detail(entry, all) {
   if (!entry.detail) return null;
-  const lines = entry.detail.replace(/\n$/, "").split("\n");
-  const block = h("pre", { class: "log-detail" }, entry.kind === "edit" ? lines.map(editLine) : entry.detail);
+  const text = withoutColours(entry.detail);
+  const lines = text.replace(/\n$/, "").split("\n");
+  const block = h("pre", { class: "log-detail" }, entry.kind === "edit" ? lines.map(editLine) : text);
   if (entry.kind === "error" || lines.length <= FOLD_ABOVE) return block;
   return h("details", { open: all || entry.kind === "edit" }, h("summary", {}, `${lines.length} lines`), block);
 }

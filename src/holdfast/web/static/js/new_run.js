@@ -81,7 +81,7 @@ class NewRunPage {
     const command = commandLine(`holdfast run ${path} --detach`);
     if (!mayAct()) return command;
     const agent = h("input", { id: "agent", type: "text", autocomplete: "off", placeholder: "as the plan says" });
-    const jobs = h("input", { id: "jobs", type: "number", min: "1", max: "1000", placeholder: "as the plan says" });
+    const jobs = h("input", { id: "jobs", type: "number", min: "1", max: "1000", placeholder: "as planned" });
     const start = h("button", { class: "button primary", type: "submit" }, "Start the run");
     const form = h("form", { class: "start-form" }, h("div", { class: "field" }, h("label", { for: "agent" }, "Agent"), agent), h("div", { class: "field" }, h("label", { for: "jobs" }, "At a time"), jobs), start, command);
     form.addEventListener("submit", (event) => {

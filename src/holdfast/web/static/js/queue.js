@@ -39,7 +39,7 @@ export function mountQueue(root, context) {
 }
 
 function queueTable(caption, first, body) {
-  const head = h("tr", {}, [first, "Task", "Where it stands", "Commit"].map((word) => h("th", { scope: "col" }, word)));
+  const head = h("tr", {}, h("th", { scope: "col", class: "number" }, first), ["Task", "Where it stands", "Commit"].map((word) => h("th", { scope: "col" }, word)));
   return h("div", { class: "table-box" }, h("table", { class: "table" }, h("caption", { class: "visually-hidden" }, caption), h("thead", {}, head), body));
 }
 

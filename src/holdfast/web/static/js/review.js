@@ -71,7 +71,7 @@ class ReviewView {
 }
 
 function taskTable(review, context) {
-  const head = h("tr", {}, ["Task", "Status", "Work", "Checks", "Lines"].map((word) => h("th", { scope: "col" }, word)));
+  const head = h("tr", {}, ["Task", "Status", "Work", "Checks"].map((word) => h("th", { scope: "col" }, word)), h("th", { scope: "col", class: "number" }, "Lines"));
   const rows = review.tasks.map((task) => taskRow(task, context));
   const table = h("table", { class: "table" }, h("caption", { class: "visually-hidden" }, "Tasks and their work"), h("thead", {}, head), h("tbody", {}, rows));
   return h("details", { class: "review-tasks", open: review.tasks.length <= 30 }, h("summary", {}, count(review.tasks.length, "task")), h("div", { class: "table-box" }, table));

@@ -3,7 +3,7 @@ import { mountActivity } from "./activity.js";
 import { mountBoard } from "./board.js";
 import { mountCharts } from "./charts.js";
 import { errorBox, loading } from "./dialogs.js";
-import { Scope, h, replace, set, setText, show } from "./dom.js";
+import { Scope, h, markCurrent, replace, set, setText, show } from "./dom.js";
 import { mountGraph } from "./graph.js";
 import { setKeys } from "./keys.js";
 import { mountQueue } from "./queue.js";
@@ -137,6 +137,8 @@ class RunPage {
   }
 
   #drawBody(anotherTab) {
+    // First, because the graph is made to fit what the panel leaves of the width.
+    this.panel.show(this.route);
     if (anotherTab || !this.view) {
       this.view?.end();
       replace(this.stage);
@@ -145,7 +147,6 @@ class RunPage {
       this.view.update({ all: true, tasks: null, events: [] });
     }
     this.view.select?.(this.route.task);
-    this.panel.show(this.route);
     this.header.draw(this.feed.shown);
     this.travel.draw();
   }
@@ -158,7 +159,7 @@ class RunPage {
     for (const node of this.tabs.children) {
       const tab = node.dataset.tab;
       set(node, "href", link({ ...this.route, tab }));
-      set(node, "aria-current", tab === this.route.tab ? "page" : null);
+      markCurrent(node, tab === this.route.tab);
       if (tab === "queue") setText(show(node.lastChild, queue > 0), queue);
     }
   }

@@ -40,7 +40,7 @@ export class RunHeader {
     set(this.goal, "title", run.goal);
     setBadge(this.status, runLook(run.status));
     const { word } = runLook(run.status);
-    setAgo(this.since, sinceOf(run), (at) => `${word} for ${lasting(at)}`);
+    setAgo(this.since, this.context.feed.past ? null : sinceOf(run), (at) => `${word} for ${lasting(at)}`);
     const why = withLocalTimes(run.detail);
     setText(this.reason, why ? `· ${why}` : "");
     set(this.reason, "title", why);
@@ -58,10 +58,10 @@ export class RunHeader {
     const left = model.estimate?.left_s;
     const rows = [
       working ? ["Agents", `${working} at work`] : null,
-      ["Cost", money(metrics.cost_usd) + (metrics.spending?.untold ? "+" : "")],
+      ["Cost", costWords(metrics)],
       ["Tokens", compact(metrics.tokens)],
       ["Elapsed", duration(metrics.elapsed_s)],
-      left === null || left === undefined || run.status === "completed" ? null : ["Left", `about ${duration(left)}`],
+      left === null || left === undefined || !run.held_by ? null : ["Left", `about ${duration(left)}`],
       ["Sandbox", sandboxWords(run)],
     ].filter(Boolean);
     const text = JSON.stringify(rows);
@@ -99,6 +99,11 @@ export class RunHeader {
 function sinceOf(run) {
   if (run.status === "running") return run.started_at;
   return run.status === "interrupted" ? run.last_sign_at || run.updated_at : run.updated_at;
+}
+
+/** Return what was spent, with a `+` if some agents tell no cost; nothing is known if none does. */
+function costWords({ cost_usd, spending }) {
+  return money(cost_usd) + (cost_usd !== null && spending?.untold ? "+" : "");
 }
 
 function sandboxWords(run) {

@@ -94,6 +94,7 @@ function queueWords(task, model) {
 function missingNeeds(task, model) {
   const open = (model.plan?.needs.get(task.id) ?? []).filter((name) => !isSettled(model.tasks.get(name)));
   if (open.length) return open.length > 3 ? `needs ${open.slice(0, 2).join(", ")} and ${open.length - 2} more` : `needs ${open.join(", ")}`;
+  if (!model.status.run.held_by) return "waits until the run goes on";
   const stage = model.stages.get(task.stage);
   return stage?.status === "pending" ? "its stage has not begun" : "waits for a free agent";
 }
@@ -135,7 +136,7 @@ export function bar(counts, total) {
 export function setBar(node, counts, total) {
   GROUPS.forEach((group, index) => {
     const number = total ? (counts[group.id] ?? 0) : 0;
-    show(node.children[index], number > 0).style.flexGrow = String(number);
+    show(node.children[index], number > 0).style.flexBasis = total ? `${(100 * number) / total}%` : "0";
   });
   const words = GROUPS.filter((group) => counts[group.id]).map((group) => `${counts[group.id]} ${group.word}`);
   const label = words.join(", ") || "no tasks";

@@ -2,7 +2,7 @@
 import { actionMenu, actionRow, answerForm, mayAct } from "./actions.js";
 import { get } from "./api.js";
 import { errorBox, loading } from "./dialogs.js";
-import { Scope, debounced, h, replace, set, setText, show } from "./dom.js";
+import { Scope, debounced, h, markCurrent, replace, set, setText, show } from "./dom.js";
 import { icon } from "./icons.js";
 import { PANELS, link } from "./router.js";
 import { badge, setBadge, taskLook, taskReason } from "./statuses.js";
@@ -157,7 +157,7 @@ export class TaskPanel {
     for (const tab of this.tabs.children) {
       const panel = tab.dataset.panel;
       set(tab, "href", link({ ...this.route, panel }));
-      set(tab, "aria-current", panel === this.route.panel ? "page" : null);
+      markCurrent(tab, panel === this.route.panel);
     }
   }
 

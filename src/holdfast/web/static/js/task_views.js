@@ -4,7 +4,7 @@ import { get, withQuery } from "./api.js";
 import { emptyBox, errorBox, loading } from "./dialogs.js";
 import { diffView } from "./diff.js";
 import { Scope, h, keyed, replace, set } from "./dom.js";
-import { ago, clock, compact, count, duration, money, seconds, shortCommit } from "./format.js";
+import { ago, clock, compact, count, duration, money, seconds, shortCommit, withoutColours } from "./format.js";
 import { icon } from "./icons.js";
 import { logStream } from "./log_stream.js";
 
@@ -84,7 +84,7 @@ function spec(about) {
   return h("section", {}, h("h3", {}, wanted.prompt ? "What it was asked for" : "Its command"), h("p", { class: "prose" }, words || "–"), wanted.verify?.length ? [h("h3", {}, "Checked by"), h("ul", { class: "plain-list" }, wanted.verify.map((command) => h("li", {}, h("code", {}, command))))] : null);
 }
 
-const scrollBox = (text, label) => h("pre", { class: "output", tabindex: "0", role: "region", "aria-label": label }, text);
+const scrollBox = (text, label) => h("pre", { class: "output", tabindex: "0", role: "region", "aria-label": label }, withoutColours(text));
 
 function streamView(about) {
   if (!about.attempt) return { node: emptyBox("No agent has started on it yet.") };

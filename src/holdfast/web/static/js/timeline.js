@@ -1,9 +1,9 @@
 // The run over time: a lane per task, bars for attempts named by kind, marks for moments, bands where everything stood still.
-import { get, withQuery } from "./api.js";
-import { emptyBox, errorBox, loading } from "./dialogs.js";
-import { Scope, debounced, h, replace, set, setText, show } from "./dom.js";
+import { emptyBox } from "./dialogs.js";
+import { h, replace, set, setText, show } from "./dom.js";
 import { clock, exactDuration } from "./format.js";
 import { icon } from "./icons.js";
+import { PastView } from "./past_view.js";
 import { go } from "./router.js";
 import { TimeAxis } from "./timeline_axis.js";
 import { Hint, laneRow } from "./timeline_lane.js";
@@ -11,7 +11,7 @@ import { Hint, laneRow } from "./timeline_lane.js";
 const RELOAD_MS = 1000;
 const ROW = 32;
 const AROUND = 12;
-const BAND_WORDS = { crash: "runner gone", limit: "provider's limit", outage: "provider out of reach", pause: "paused" };
+const BAND_WORDS = { crash: "runner gone", limit: "provider's limit", outage: "provider out of reach", pause: "at rest" };
 
 /** Show the timeline in an element. */
 export function mountTimeline(root, context) {
@@ -19,36 +19,17 @@ export function mountTimeline(root, context) {
   return { update: (told) => view.update(told), select: (task) => view.select(task), end: () => view.end() };
 }
 
-class TimelineView {
+class TimelineView extends PastView {
   constructor(root, context) {
-    this.context = context;
-    this.root = root;
-    this.scope = new Scope();
+    super(root, context, { name: "timeline", words: "Reading the history…", pauseMs: RELOAD_MS });
     this.data = null;
     this.range = null;
     this.words = "";
     this.hint = new Hint();
-    this.again = debounced(RELOAD_MS, () => this.#load());
-    replace(root, loading("Reading the history…"));
   }
 
-  update({ events }) {
-    const at = this.context.feed.past?.seq ?? null;
-    if (!this.begun || at !== this.at) {
-      this.begun = true;
-      this.at = at;
-      this.#load();
-    } else if (events.length && !at) this.again();
-  }
-
-  async #load() {
-    if (this.scope.signal.aborted) return;
-    try {
-      this.data = await get(withQuery(this.context.feed.path("timeline"), { at: this.at }), this.scope.signal);
-    } catch (error) {
-      if (error.name !== "AbortError") replace(this.root, errorBox(error, () => this.#load()));
-      return;
-    }
+  take(answer) {
+    this.data = answer;
     if (!this.data.lanes.length) return replace(this.root, emptyBox("Nothing has begun yet.", h("p", { class: "muted" }, "A lane appears here as soon as an agent starts.")));
     if (!this.body?.isConnected) this.#build();
     this.#draw();

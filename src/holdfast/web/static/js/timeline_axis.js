@@ -4,6 +4,7 @@ import { clock } from "./format.js";
 
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400, 172800, 604800];
 const TICK_PIXELS = 110;
+const WORDS_PIXELS = 56;
 const CLICK_PIXELS = 6;
 
 /** Return the round times within a range, at most so many. */
@@ -37,7 +38,9 @@ export class TimeAxis {
   draw(range, marks) {
     this.range = range;
     const { step, at } = ticks(range, this.scale.clientWidth / TICK_PIXELS);
-    const nodes = at.map((one) => positioned(h("span", { class: "tick" }, tickWords(one, step)), one, range));
+    // At the right end there is no room for words.
+    const last = range.end - ((range.end - range.begin) * WORDS_PIXELS) / Math.max(1, this.scale.clientWidth);
+    const nodes = at.filter((one) => one <= last).map((one) => positioned(h("span", { class: "tick" }, tickWords(one, step)), one, range));
     const seen = marks.filter((mark) => mark.at >= range.begin && mark.at <= range.end);
     replace(this.scale, nodes, seen.map((mark) => positioned(h("span", { class: "axis-mark", title: `${mark.label}, ${clock(mark.at)}` }), mark.at, range)), this.brush);
   }
