@@ -17,7 +17,7 @@ NPM    := npm install --no-save --no-progress --loglevel=error
 # Tests start the program thousands of times; compiling it each time would double what they take.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo tools compiled test test-agents check bench crash fuzz clean
+.PHONY: demo tools compiled test test-agents test-fleet check bench crash fuzz clean
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -87,7 +87,7 @@ demo: $(READY)                ## thirty seconds: a plan runs, is killed, resumes
 # One worker more than processors: many tests wait for the processes that they start.
 test: $(READY)                ## what CI runs
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target check tools compiled
-	$(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --dist worksteal -m 'not more_agents'
+	$(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --dist worksteal -m 'not more_agents and not temporal'
 
 # One after the other, also beside others: there is one apt on a machine.
 tools: $(AGENTS) $(FUSE) $(BWRAP) $(SHELLS) $(SERVERS) $(TOOLS) $(CHROMIUM) $(AXE)
@@ -105,6 +105,10 @@ compiled: $(READY)
 test-agents: $(READY) $(AGENTS) $(BWRAP) $(MORE)  ## every real agent we can install, and which promise each one keeps
 	$(BIN)/python -m pytest -p tests.agents.promise_report -n 2 --dist worksteal \
 	  tests/agents/test_promises.py tests/agents/test_real_*.py tests/agents/test_claude_*.py tests/agents/test_acp.py
+
+# They wait for leases of a few seconds, which a busy machine may not keep.
+test-fleet: $(READY)          ## workers on a Temporal server
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m temporal
 
 check: $(READY)               ## format, lint, types
 	$(BIN)/ruff format --check .

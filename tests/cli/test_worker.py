@@ -14,6 +14,8 @@ from tests.support.fleet_hosts import remote_setup, shared_worker, until
 from tests.support.repositories import git
 from tests.support.temporal_server import temporal_port
 
+pytestmark = pytest.mark.temporal
+
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> str:

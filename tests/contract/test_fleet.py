@@ -40,7 +40,9 @@ def temporal(tmp_path: Path) -> Iterator[FleetSetup]:
         asyncio.run(made.fleet.sweep(RUN, frozenset()))
 
 
-@pytest.fixture(params=[local, temporal], ids=lambda fleet: fleet.__name__)
+@pytest.fixture(
+    params=[local, pytest.param(temporal, marks=pytest.mark.temporal)], ids=lambda fleet: fleet.__name__
+)
 def setup(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[FleetSetup]:
     """A fleet, and a workspace."""
     with request.param(tmp_path) as made:

@@ -22,6 +22,7 @@ from tests.support.repositories import Project
 from tests.support.tcp_relay import NetworkFault, TcpRelay
 from tests.support.temporal_server import TemporalServer, temporal_port
 
+pytestmark = pytest.mark.temporal
 TTL_S = 4.0
 SLACK_S = 2.5
 """What a loaded machine and the steps between two looks add to a time limit."""
