@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
+import shutil
 import signal
 import socket
 import sys
@@ -52,6 +53,27 @@ def test_nothing_but_the_working_folder_can_be_written(setup: FleetSetup) -> Non
     assert (record.code, said) == (0, "a\n")
     assert (setup.work / "a").read_text() == "a\n"
     assert not any(Path(place).exists() for place in ("/etc/x", "/usr/x", "/x"))
+
+
+def test_a_socket_that_goes_before_the_launch_does_not_prevent_it(setup: FleetSetup, tmp_path: Path) -> None:
+    """The program that had it ended meanwhile, and took its folder along. A stopped fork server makes the moment certain."""
+    place = tmp_path / "of-another" / "socket"
+    place.parent.mkdir()
+    spec = setup.sh("echo there", attempt=2)
+    policy = SandboxPolicy(writable=(setup.work,), sockets=(place,))
+
+    async def play() -> Exit:
+        assert (await setup.finish(inside(setup, "true"))).code == 0
+        os.kill(setup.fleet._fork_server._process.pid, signal.SIGSTOP)  # type: ignore[attr-defined]
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(place))
+            launching = asyncio.create_task(setup.fleet.launch(replace(spec, sandbox=policy)))
+            await asyncio.sleep(0)  # the order is made and sent
+        shutil.rmtree(place.parent)
+        await launching
+        return await setup.finish(spec)
+
+    assert asyncio.run(play()).code == 0
 
 
 def test_the_switches_of_the_kernel_are_read_only(setup: FleetSetup) -> None:

@@ -95,7 +95,14 @@ def _start_in_bubblewrap(
         arguments = ["--args", _hold_in_memory(_as_arguments(env), files)]
         if FILTER:
             arguments += "--seccomp", _hold_in_memory(FILTER, files)
-        argv = [order.sandbox[0], *arguments, *order.sandbox[1:], *more_arguments, "--", program]
+        argv = [
+            order.sandbox[0],
+            *arguments,
+            *_without_gone(order.sandbox[1:]),
+            *more_arguments,
+            "--",
+            program,
+        ]
         token = {TOKEN_VARIABLE: order.token}
         return _start(argv[0], [*argv, *order.argv[1:]], token, stdin, output)
     except OSError as error:
@@ -103,6 +110,18 @@ def _start_in_bubblewrap(
     finally:
         for fd in files:
             os.close(fd)
+
+
+def _without_gone(words: list[str]) -> list[str]:
+    """Leave out what covers a file that is gone since the order was made, such as the socket of a program that ended.
+
+    Bubblewrap cannot cover a file that is not there, and would end.
+    """
+    cover = ["--ro-bind", os.devnull]
+    gone = [
+        at for at in range(2, len(words)) if words[at - 2 : at] == cover and not os.path.lexists(words[at])
+    ]
+    return [word for at, word in enumerate(words) if not {at, at + 1, at + 2} & {*gone}]
 
 
 def _as_arguments(env: dict[str, str]) -> bytes:
