@@ -116,6 +116,7 @@ async def _launch_or_stop(context: RunContext, spec: LaunchSpec) -> None:
         await launching
     finally:
         stop.cancel()
+        launching.cancel()  # if this was cancelled meanwhile
 
 
 async def wait_or_stop(
