@@ -12,7 +12,7 @@ import pytest
 from tests.support.command import Cli, fails, writes
 from tests.support.redis_server import RedisServerProcess
 from tests.support.repositories import Project, write
-from tests.support.servers import NotInstalledError
+from tests.support.servers import running
 
 DONE, BAD_INPUT, WAITS = 0, 2, 3
 AGENT = ("--agent", "worker", "--yes")
@@ -69,12 +69,8 @@ INTERFACE = {"sprintId": "auth-system", "name": "AuthAPI", "contract": "POST /au
 @pytest.fixture
 def server() -> Iterator[RedisServerProcess]:
     """A server of the test's own."""
-    try:
-        started = RedisServerProcess.start()
-    except NotInstalledError as error:
-        pytest.skip(str(error))
-    yield started
-    started.stop()
+    with running(RedisServerProcess.start) as started:
+        yield started
 
 
 def _fill(server: RedisServerProcess, **more: object) -> None:

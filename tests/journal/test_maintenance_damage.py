@@ -19,9 +19,9 @@ from holdfast.journal.lease import Holder
 from holdfast.journal.maintenance import back_up, diagnose, open_draft, put_in_place
 from holdfast.journal.protocol import Journal
 from tests.contract.journals import RUN, begin, run_row
-from tests.support.postgres_server import PostgresServer
+from tests.support.postgres_server import PostgresServer, postgres
 from tests.support.redis_server import RedisServerProcess
-from tests.support.servers import NotInstalledError
+from tests.support.servers import running
 
 REPOSITORY = "5" * 40
 BASE = f"holdfast:{{{REPOSITORY}}}:"
@@ -88,23 +88,15 @@ IN_REDIS: dict[str, Forgery] = {
 @pytest.fixture(scope="module")
 def redis_server() -> Iterator[RedisServerProcess]:
     """A server for all forgeries."""
-    try:
-        started = RedisServerProcess.start()
-    except NotInstalledError as error:
-        pytest.skip(str(error))
-    yield started
-    started.stop()
+    with running(RedisServerProcess.start) as started:
+        yield started
 
 
 @pytest.fixture(scope="module")
 def postgres_server() -> Iterator[PostgresServer]:
     """A server for all forgeries."""
-    try:
-        started = PostgresServer.start()
-    except NotInstalledError as error:
-        pytest.skip(str(error))
-    yield started
-    started.stop()
+    with postgres() as started:
+        yield started
 
 
 def _filled(journal: Journal) -> None:

@@ -11,7 +11,7 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.journal.records_server import ForeignRecordError, RecordsServer, RecordWrite
 from tests.support.redis_server import RedisServerProcess
-from tests.support.servers import NotInstalledError
+from tests.support.servers import running
 
 OURS, THEIRS = "repository/01-ours", "repository/01-theirs"
 
@@ -19,12 +19,8 @@ OURS, THEIRS = "repository/01-ours", "repository/01-theirs"
 @pytest.fixture(scope="module")
 def shared() -> Iterator[RedisServerProcess]:
     """A server for the tests of this module."""
-    try:
-        started = RedisServerProcess.start()
-    except NotInstalledError as error:
-        pytest.skip(str(error))
-    yield started
-    started.stop()
+    with running(RedisServerProcess.start) as started:
+        yield started
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from tests.contract.journals import PLAN, RUN, begin, run_row, started
 from tests.journal.history import Workload, stored_names, violations
 from tests.support.command import eventually
 from tests.support.redis_server import RedisServerProcess
-from tests.support.servers import NotInstalledError, address_in
+from tests.support.servers import address_in, running
 from tests.support.tcp_relay import NetworkFault, TcpRelay
 from tests.support.tiny_disk import tiny_disk
 
@@ -35,12 +35,8 @@ REPOSITORY = "5" * 40
 @pytest.fixture
 def server() -> Iterator[RedisServerProcess]:
     """A server of the test's own, to be killed and changed."""
-    try:
-        started = RedisServerProcess.start()
-    except NotInstalledError as error:
-        pytest.skip(str(error))
-    yield started
-    started.stop()
+    with running(RedisServerProcess.start) as started:
+        yield started
 
 
 def opened(server: RedisServerProcess, repository: str = REPOSITORY) -> RedisJournal:

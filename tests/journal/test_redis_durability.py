@@ -18,18 +18,14 @@ from holdfast.journal.redis import RedisJournal
 from tests.contract.journals import RUN, begin
 from tests.support.command import eventually
 from tests.support.redis_server import RedisServerProcess, free_port
-from tests.support.servers import NotInstalledError
+from tests.support.servers import running
 
 
 @pytest.fixture
 def server() -> Iterator[RedisServerProcess]:
     """A server of the test's own."""
-    try:
-        started = RedisServerProcess.start()
-    except NotInstalledError as error:
-        pytest.skip(str(error))
-    yield started
-    started.stop()
+    with running(RedisServerProcess.start) as started:
+        yield started
 
 
 def _durability(url: str, *, accept_volatile: bool = False) -> StoreDurability:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.support.postgres_server import USER, PostgresServer, postgres
 from tests.support.redis_server import RedisServerProcess
 from tests.support.repositories import Project
 from tests.support.runs import Fifo
-from tests.support.servers import PROTOCOLS, NotInstalledError, ServerProcess, start_server
+from tests.support.servers import PROTOCOLS, NotInstalledError, ServerProcess, running, start_server
 from tests.support.stored_runs import RUN, StoredTrial
 from tests.support.tcp_relay import NetworkFault, TcpRelay
 from tests.support.tiny_disk import TinyDisk, tiny_disk
@@ -49,12 +50,8 @@ def trial(tmp_path: Path) -> StoredTrial:
 @pytest.fixture(params=PROTOCOLS)
 def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
     """A server that a test may kill."""
-    try:
-        started = start_server(request.param)
-    except NotInstalledError as error:
-        pytest.skip(str(error))
-    yield started
-    started.stop()
+    with running(partial(start_server, request.param)) as started:
+        yield started
 
 
 @pytest.fixture

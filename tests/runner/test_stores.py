@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.support.postgres_server import PostgresServer
 from tests.support.redis_server import RedisServerProcess
 from tests.support.repositories import Project
 from tests.support.runs import Fifo
-from tests.support.servers import PROTOCOLS, NotInstalledError, ServerProcess, start_server
+from tests.support.servers import PROTOCOLS, ServerProcess, running, start_server
 from tests.support.stored_runs import RUN, StoredTrial
 
 DONE, BAD_INPUT, WAITS, HELD = 0, 2, 3, 4
@@ -24,12 +25,8 @@ DONE, BAD_INPUT, WAITS, HELD = 0, 2, 3, 4
 @pytest.fixture(params=PROTOCOLS)
 def server(request: pytest.FixtureRequest) -> Iterator[ServerProcess]:
     """A server that a test may kill."""
-    try:
-        started = start_server(request.param)
-    except NotInstalledError as error:
-        pytest.skip(str(error))
-    yield started
-    started.stop()
+    with running(partial(start_server, request.param)) as started:
+        yield started
 
 
 @pytest.fixture

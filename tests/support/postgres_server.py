@@ -17,13 +17,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from tests.support.servers import NotInstalledError
+from tests.support.servers import NotInstalledError, running
 
 USER = "tester"
 PASSWORD = "pl4nted-s3cret"
@@ -195,14 +195,8 @@ class PostgresServer:
 @contextmanager
 def postgres(*settings: str) -> Iterator[PostgresServer]:
     """Start a server of a test's own, and end it with the test. Skips the test where none is installed."""
-    try:
-        server = PostgresServer.start(*settings)
-    except NotInstalledError as error:
-        pytest.skip(str(error))
-    try:
+    with running(partial(PostgresServer.start, *settings)) as server:
         yield server
-    finally:
-        server.stop()
 
 
 @contextmanager

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import atexit
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from holdfast.journal.address import JournalAddress
 
@@ -50,6 +52,9 @@ class ServerProcess(Protocol):
         """End it and remove its files."""
 
 
+_Server = TypeVar("_Server", bound=ServerProcess)
+
+
 class NotInstalledError(Exception):
     """The program of a server is not on this machine."""
 
@@ -59,6 +64,21 @@ def start_server(kind: str) -> ServerProcess:
     module, name = SERVERS[kind].split(":")
     started: ServerProcess = getattr(import_module(module), name).start()
     return started
+
+
+@contextmanager
+def running(start: Callable[[], _Server]) -> Iterator[_Server]:
+    """Start a server of a test's own, and end it with the test. Skips the test where its program is not installed."""
+    try:
+        server = start()
+    except NotInstalledError as error:
+        import pytest  # not by the many writers that use a server which is there
+
+        pytest.skip(str(error))
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 def url_of(kind: str) -> str:

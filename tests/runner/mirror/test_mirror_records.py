@@ -14,7 +14,7 @@ import pytest
 from tests.support.command import Cli, eventually, fails, writes
 from tests.support.redis_server import RedisServerProcess
 from tests.support.runs import Fifo
-from tests.support.servers import NotInstalledError
+from tests.support.servers import running
 
 DONE, BAD_INPUT = 0, 2
 RUN = "01-try-it"
@@ -26,12 +26,8 @@ CHECKPOINT = "agent:b-coder-1:checkpoint"
 @pytest.fixture
 def server() -> Iterator[RedisServerProcess]:
     """A server that a test may kill."""
-    try:
-        started = RedisServerProcess.start()
-    except NotInstalledError as error:
-        pytest.skip(str(error))
-    yield started
-    started.stop()
+    with running(RedisServerProcess.start) as started:
+        yield started
 
 
 def _records(server: RedisServerProcess) -> dict[str, Any]:
