@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.crash.chaos import Chaos, problems_of
-from tests.support.servers import PROTOCOLS, NotInstalledError, start_server
+from tests.support.servers import PROTOCOLS, running, start_server
 
 pytestmark = pytest.mark.crash
 
@@ -29,16 +30,12 @@ def test_a_server_that_is_killed_with_all_the_others_loses_nothing(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The journal is in it. It comes back each time, and every task lands once."""
-    try:
-        server = start_server(kind)
-    except NotInstalledError as error:
-        pytest.skip(str(error))
-    monkeypatch.setenv("HOLDFAST_STORE", server.url)
-    chaos = Chaos(tmp_path / "repo", 5, 8, JOBS, KILLS // 2, server=server)
-    trial = chaos.run()
-    assert problems_of(trial) == []
-    assert chaos.fired["server"], chaos.fired
-    server.stop()
+    with running(partial(start_server, kind)) as server:
+        monkeypatch.setenv("HOLDFAST_STORE", server.url)
+        chaos = Chaos(tmp_path / "repo", 5, 8, JOBS, KILLS // 2, server=server)
+        trial = chaos.run()
+        assert problems_of(trial) == []
+        assert chaos.fired["server"], chaos.fired
 
 
 def test_a_person_decides_beside_a_runner_while_everything_is_killed(tmp_path: Path) -> None:

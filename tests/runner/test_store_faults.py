@@ -19,7 +19,7 @@ from tests.support.postgres_server import USER, PostgresServer, postgres
 from tests.support.redis_server import RedisServerProcess
 from tests.support.repositories import Project
 from tests.support.runs import Fifo
-from tests.support.servers import PROTOCOLS, NotInstalledError, ServerProcess, running, start_server
+from tests.support.servers import PROTOCOLS, ServerProcess, running, start_server
 from tests.support.stored_runs import RUN, StoredTrial
 from tests.support.tcp_relay import NetworkFault, TcpRelay
 from tests.support.tiny_disk import TinyDisk, tiny_disk
@@ -151,11 +151,10 @@ def test_a_run_waits_while_the_disk_of_its_redis_is_full(
     beside: StoredTrial, appendfsync: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With `always` the server even ends. Agents go on, and when there is room, all that they did lands once."""
-    with tiny_disk(tmp_path / "disk", megabytes=16) as disk:
-        try:
-            server = RedisServerProcess.start(folder=disk.root, appendfsync=appendfsync)
-        except NotInstalledError as error:
-            pytest.skip(str(error))
+    with (
+        tiny_disk(tmp_path / "disk", megabytes=16) as disk,
+        running(partial(RedisServerProcess.start, folder=disk.root, appendfsync=appendfsync)) as server,
+    ):
         monkeypatch.setenv("HOLDFAST_STORE", server.url)
         monkeypatch.setenv("HOLDFAST_ACCEPT_VOLATILE", "1" if appendfsync == "everysec" else "")
 
@@ -164,10 +163,7 @@ def test_a_run_waits_while_the_disk_of_its_redis_is_full(
                 server.wait()
                 server.launch()
 
-        try:
-            run_through_a_full_disk(beside, disk, disk.fill, recover)
-        finally:
-            server.stop()
+        run_through_a_full_disk(beside, disk, disk.fill, recover)
 
 
 FILL_PAGES = """DO $$ BEGIN FOR n IN 1 .. 100000 LOOP
